@@ -1,0 +1,107 @@
+"""Reading and checking decisions: the one place where a decision is found valid or not.
+
+Whoever decides (`resume`, the inbox, the command line, a node of the bare graph) asks `check` before anything is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, get_args
+
+from scallion.errors import AlreadyDecided, ApprovalExpired, InvalidDecision
+from scallion.values import Approval, Decision, DecisionType
+
+TYPES: tuple[DecisionType, ...] = get_args(DecisionType)
+
+
+def read(decision: Any) -> Decision:
+    """The decision that a `Decision`, plain JSON or LangChain's form of it stands for.
+
+    Raises InvalidDecision for anything else.
+    """
+    if isinstance(decision, Decision):
+        return decision
+    if not isinstance(decision, Mapping) or decision.get("type") not in TYPES:
+        raise InvalidDecision(f'a decision is approve(), {{"type": "approve"}} or the like, not {_shape(decision)}')
+    args = decision.get("args")
+    if args is None and isinstance(edited := decision.get("edited_action"), Mapping):
+        args = edited.get("args")
+    if args is not None and not isinstance(args, Mapping):
+        raise InvalidDecision(f"the arguments of an edit are a mapping, not {type(args).__name__}")
+    return Decision(decision["type"], args=args, message=decision.get("message", decision.get("result")))
+
+
+def _shape(decision: Any) -> str:
+    if isinstance(decision, Mapping):
+        return f"a mapping of type {decision.get('type')!r}"
+    return type(decision).__name__
+
+
+def check(approval: Approval, decision: Decision, *, now: datetime | None = None) -> None:
+    """Raise unless `decision` may be stored for `approval`: InvalidDecision, AlreadyDecided or ApprovalExpired."""
+    if approval.status == "expired" or (now and approval.expires_at and approval.expires_at <= now):
+        raise ApprovalExpired(approval.id, approval.expires_at)
+    if approval.status != "pending":
+        raise AlreadyDecided(
+            approval.id,
+            by=approval.decided_by,
+            at=approval.decided_at,
+            decision=approval.decision,
+            status=approval.status,
+        )
+    check_fit(approval, decision)
+
+
+def check_fit(approval: Approval, decision: Decision) -> None:
+    """Raise InvalidDecision unless the kind of decision is allowed and what it carries fits the frozen schemas."""
+    if decision.type not in approval.allowed:
+        allowed = ", ".join(approval.allowed)
+        raise InvalidDecision(f"{decision.type!r} is not allowed here; allowed: {allowed}", approval)
+    if decision.type == "edit":
+        _check_args(approval, decision)
+    if decision.type == "respond":
+        _check_response(approval, decision)
+
+
+def _check_args(approval: Approval, decision: Decision) -> None:
+    if decision.args is None:
+        raise InvalidDecision("an edit needs the whole new arguments", approval)
+    schema = approval.args_schema
+    if schema is None:
+        return
+    known = schema.get("properties")
+    if known is not None and not schema.get("additionalProperties"):
+        unknown = sorted(set(decision.args) - set(known))
+        if unknown:
+            raise InvalidDecision(f"{approval.tool} has no argument {', '.join(map(repr, unknown))}", approval)
+    _check_schema(dict(decision.args), schema, "the edited arguments do not fit", approval)
+
+
+def _check_response(approval: Approval, decision: Decision) -> None:
+    if decision.message is None:
+        raise InvalidDecision("a response needs a message", approval)
+    if approval.schema is not None:
+        _check_schema(decision.message, approval.schema, "the response does not fit", approval)
+
+
+def _check_schema(value: Any, schema: Mapping[str, Any], what: str, approval: Approval) -> None:
+    from jsonschema import Draft202012Validator  # 57 ms: only who edits pays for it
+    from referencing import Registry
+
+    # An empty registry: a reference to somewhere else is never fetched.
+    errors = sorted(Draft202012Validator(schema, registry=Registry()).iter_errors(value), key=lambda e: list(map(str, e.path)))
+    if errors:
+        told = "; ".join(_told(error) for error in errors[:5])
+        raise InvalidDecision(f"{what}: {told}", approval)
+
+
+def _told(error: Any) -> str:
+    """Where and which rule, without the value: a message of jsonschema quotes what was given."""
+    where = "/".join(map(str, error.absolute_path)) or "the whole"
+    if error.validator == "required":
+        missing = sorted(set(error.validator_value) - set(error.instance))
+        return f"{where} misses {', '.join(map(repr, missing))}"
+    if error.validator in ("type", "enum", "const", "minimum", "maximum", "pattern", "format"):
+        return f"{where} is not of {error.validator} {error.validator_value!r}"
+    return f"{where} breaks the rule {error.validator!r}"

@@ -1,0 +1,93 @@
+"""What an interrupt carries, and the approval that it becomes.
+
+The payload of a tool call has the field names of LangChain's `ToolApprovalRequest` (`type`, `tool_call_id`, `name`,
+`args`, `description`), so that a client written for those can show it. All that a decision is bound to is frozen in it.
+Neither langchain nor langgraph is imported here: the inbox reads payloads without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from scallion.values import Approval, ApprovalKind, DecisionType
+
+MARK = "scallion"
+"""The key that tells our payloads from those of other graphs; its value is the version of the format."""
+
+
+def payload(
+    kind: ApprovalKind,
+    description: str,
+    allowed: tuple[DecisionType, ...],
+    *,
+    call: Mapping[str, Any] | None = None,
+    args_schema: Mapping[str, Any] | None = None,
+    schema: Mapping[str, Any] | None = None,
+    path: tuple[str, ...] = (),
+    requested_by: str | None = None,
+    owner: str | None = None,
+    expires_at: datetime | None = None,
+) -> dict[str, Any]:
+    """The interrupt's value for one approval: plain JSON data."""
+    call = call or {}
+    return {
+        MARK: 1,
+        "type": "tool_approval" if kind == "tool_call" else kind,
+        "kind": kind,
+        "tool_call_id": call.get("id"),
+        "name": call.get("name"),
+        "args": call.get("args"),
+        "args_schema": args_schema,
+        "schema": schema,
+        "description": description,
+        "allowed": list(allowed),
+        "path": list(path),
+        "requested_by": requested_by,
+        "owner": owner,
+        "created_at": datetime.now(UTC).isoformat(),
+        "expires_at": expires_at.isoformat() if expires_at else None,
+    }
+
+
+def approval(interrupt_id: str, value: Any, thread: str) -> Approval:
+    """The pending approval that an interrupt asks for, be it ours or another graph's."""
+    if isinstance(value, Mapping) and MARK in value:
+        return _ours(interrupt_id, value, thread)
+    return _foreign(interrupt_id, value, thread)
+
+
+def _ours(interrupt_id: str, value: Mapping[str, Any], thread: str) -> Approval:
+    return Approval(
+        id=interrupt_id,
+        thread=thread,
+        kind=value["kind"],
+        owner=value["owner"],
+        tool=value["name"],
+        call_id=value["tool_call_id"],
+        args=value["args"],
+        args_schema=value["args_schema"],
+        schema=value["schema"],
+        allowed=tuple(value["allowed"]),
+        description=value["description"],
+        path=tuple(value["path"]),
+        requested_by=value["requested_by"],
+        created_at=datetime.fromisoformat(value["created_at"]),
+        expires_at=datetime.fromisoformat(value["expires_at"]) if value["expires_at"] else None,
+    )
+
+
+def _foreign(interrupt_id: str, value: Any, thread: str) -> Approval:
+    if isinstance(value, Mapping) and value.get("type") == "tool_approval":
+        return Approval(
+            id=interrupt_id,
+            thread=thread,
+            kind="tool_call",
+            tool=value.get("name"),
+            call_id=value.get("tool_call_id"),
+            args=cast("Mapping[str, Any] | None", value.get("args")),
+            allowed=("approve", "edit", "reject", "respond"),
+            description=str(value.get("description", "")),
+        )
+    return Approval(id=interrupt_id, thread=thread, kind="question", description=value if isinstance(value, str) else repr(value))

@@ -1,0 +1,235 @@
+"""The values that travel: requests and replies of the onion, results of a turn, approvals and decisions.
+
+All are frozen; `replace(...)` gives a changed copy. Nothing here imports langchain or langgraph, so that a listing of
+approvals stays cheap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
+    from langchain_core.tools import BaseTool
+
+FailureKind = Literal["transient", "environment", "semantic"]
+ApprovalKind = Literal["tool_call", "question", "external_call", "unknown_outcome", "answer", "environment"]
+ApprovalStatus = Literal["pending", "decided", "used", "expired", "superseded", "cancelled"]
+DecisionType = Literal["approve", "edit", "reject", "respond", "happened", "rerun", "stop"]
+
+EMPTY: Mapping[str, Any] = MappingProxyType({})
+"""A mapping that nobody can fill."""
+
+
+def _empty() -> Mapping[str, Any]:
+    return EMPTY
+
+
+class _Value:
+    __slots__ = ()
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with these fields changed."""
+        return replace(self, **changes)  # type: ignore[type-var]
+
+
+@dataclass(frozen=True, slots=True)
+class Context(_Value):
+    """What surrounds a request: `env` is the caller's and not stored, `state` is the thread's shared plain data."""
+
+    env: Any = None
+    state: Mapping[str, Any] = field(default_factory=_empty)
+    user: str | None = None
+    owner: str | None = None
+    thread: str | None = None
+    turn: str | None = None
+
+
+NO_CONTEXT = Context()
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRequest(_Value):
+    """One turn: `messages` are its new ones only; `load_history=False` says that they are the whole sequence."""
+
+    messages: Sequence[BaseMessage]
+    resume: Any = None
+    load_history: bool = True
+    context: Context = NO_CONTEXT
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest(_Value):
+    """One model call. System prompts are put in front later: `messages` never holds those of the agent."""
+
+    messages: Sequence[BaseMessage]
+    tools: Sequence[BaseTool | dict[str, Any]] = ()
+    tool_choice: Any = None
+    model: BaseChatModel | None = None
+    settings: Mapping[str, Any] = field(default_factory=_empty)
+    context: Context = NO_CONTEXT
+
+
+@dataclass(frozen=True, slots=True)
+class ChatReply(_Value):
+    """What the model answered."""
+
+    message: AIMessage
+    context: Context | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRequest(_Value):
+    """One tool call; `tool` is None for a name that is not registered."""
+
+    call: ToolCall
+    tool: BaseTool | None = None
+    context: Context = NO_CONTEXT
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFailure:
+    """Why a tool failed; a replayed failure has no `exception`."""
+
+    kind: FailureKind
+    exception: BaseException | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolReply(_Value):
+    """The result of one tool call and the slots of the shared state that it writes."""
+
+    message: ToolMessage
+    writes: Mapping[str, Any] = field(default_factory=_empty)
+    context: Context | None = None
+    error: ToolFailure | None = None
+
+
+@dataclass(frozen=True)
+class Completed(_Value):
+    """A turn that came to its answer.
+
+    `messages`: the whole sequence that led to it. `usage`: counts and tokens over all attempts of the turn.
+    `filter_state`: the final private state by filter name.
+    """
+
+    message: AIMessage
+    messages: Sequence[BaseMessage]
+    tool_calls: Sequence[Mapping[str, Any]] = ()
+    usage: Mapping[str, Any] = field(default_factory=_empty)
+    attempts: int = 1
+    parsed: Any = None
+    filter_state: Mapping[str, Mapping[str, Any]] = field(default_factory=_empty)
+    thread: str | None = None
+    turn: str | None = None
+    trace: Any = field(default=None, compare=False, repr=False)
+
+    @property
+    def answer(self) -> str:
+        """The text of the final message."""
+        text = self.message.text
+        return str(text() if callable(text) and not isinstance(text, str) else text)
+
+
+@dataclass(frozen=True)
+class Paused:
+    """A turn that waits for a person: decide each of `approvals`, then resume the thread."""
+
+    approvals: Sequence[Approval]
+    messages: Sequence[BaseMessage] = ()
+    thread: str | None = None
+    turn: str | None = None
+    trace: Any = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a person decided; made by `approve()`, `edit(...)`, `reject(...)`, `respond(...)` and their like."""
+
+    type: DecisionType
+    args: Mapping[str, Any] | None = None
+    message: Any = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data: `{"type": ..., "args": ..., "message": ...}` without the keys that are not set."""
+        pairs = {"type": self.type, "args": dict(self.args) if self.args is not None else None, "message": self.message}
+        return {key: value for key, value in pairs.items() if value is not None}
+
+
+def approve() -> Decision:
+    """Let the call run exactly as it was shown."""
+    return Decision("approve")
+
+
+def edit(args: Mapping[str, Any]) -> Decision:
+    """Let the call run with these arguments, which are the whole new ones."""
+    return Decision("edit", args=dict(args))
+
+
+def reject(message: str | None = None) -> Decision:
+    """Refuse the call; `message` is the reason that the model reads."""
+    return Decision("reject", message=message)
+
+
+def respond(message: Any) -> Decision:
+    """Answer the question, or answer in place of the tool."""
+    return Decision("respond", message=message)
+
+
+def happened(result: Any) -> Decision:
+    """The effect of unknown outcome happened, with this result."""
+    return Decision("happened", message=result)
+
+
+def rerun() -> Decision:
+    """The effect of unknown outcome did not happen: run it."""
+    return Decision("rerun")
+
+
+def stop() -> Decision:
+    """Do not run the effect of unknown outcome, and stop."""
+    return Decision("stop")
+
+
+@dataclass(frozen=True, slots=True)
+class Approval(_Value):
+    """One thing to decide. Times are UTC and aware; `path` lists the filters that stood around the call."""
+
+    id: str
+    thread: str
+    kind: ApprovalKind
+    status: ApprovalStatus = "pending"
+    owner: str | None = None
+    tool: str | None = None
+    call_id: str | None = None
+    args: Mapping[str, Any] | None = None
+    args_schema: Mapping[str, Any] | None = None
+    schema: Mapping[str, Any] | None = None
+    allowed: tuple[DecisionType, ...] = ("respond",)
+    description: str = ""
+    path: tuple[str, ...] = ()
+    requested_by: str | None = None
+    created_at: datetime | None = None
+    expires_at: datetime | None = None
+    decision: Decision | None = None
+    decided_by: str | None = None
+    decided_at: datetime | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, times as ISO 8601 texts."""
+        return {name: _plain(getattr(self, name)) for name in self.__slots__}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Decision):
+        return value.to_json()
+    if isinstance(value, tuple):
+        return list(value)
+    return dict(value) if isinstance(value, Mapping) else value
