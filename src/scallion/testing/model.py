@@ -135,7 +135,7 @@ class ScriptedModel(BaseChatModel):
         reply = self._reply(messages, kwargs)
         broken = reply if isinstance(reply, BreaksOff) else None
         whole = _message(reply.reply, messages) if isinstance(reply, BreaksOff) else reply
-        for chunk in islice(cut(whole, self.chunk_size), broken and broken.chunks):
+        for chunk in islice(cut(whole, self.chunk_size), broken.chunks if broken else None):
             yield ChatGenerationChunk(message=chunk)
         if broken:
             raise broken.error
