@@ -28,7 +28,7 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(READY) ## an agent asks for approval, its process ends, another carries on
-	@PATH="$(CURDIR)/$(BIN):$$PATH" graphs/demo.sh
+	@PATH="$(CURDIR)/$(BIN):$$PATH" graphs/desk/demo.sh
 
 test: lint ## lint, types and all tests
 	@$(BIN)/python -m pytest -q -n auto --dist worksteal
