@@ -23,8 +23,8 @@ help: ## this list
 $(READY): pyproject.toml constraints.txt
 	@echo "Setting up .venv (once; a minute or two)"
 	@[ -x $(BIN)/python ] || { $(FIND_PYTHON); "$$python" -m venv .venv; }
-	@$(BIN)/python -m pip install --quiet --require-hashes --requirement constraints.txt
-	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m pip install -qq --require-hashes --requirement constraints.txt
+	@$(BIN)/python -m pip install -qq --no-deps --no-build-isolation --editable .
 	@touch $@
 
 demo: $(READY) ## an agent asks for approval, its process ends, another carries on
