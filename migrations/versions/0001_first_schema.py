@@ -1,0 +1,195 @@
+"""The first schema: sessions, tags, items, checkpoints, entries, writes, approvals.
+
+Revision ID: 0001
+Revises:
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+from alembic import context, op
+from sqlalchemy.dialects import mysql
+
+revision = "0001"
+down_revision = None
+branch_labels = None
+depends_on = None
+
+p = context.config.attributes["tables"].prefix
+BIN = "utf8mb4_bin"
+
+
+def upgrade() -> None:
+    """Create every table."""
+    sessions()
+    session_tags()
+    items()
+    checkpoints()
+    entries()
+    writes()
+    approvals()
+
+
+def downgrade() -> None:
+    """Drop every table."""
+    for name in ("approvals", "writes", "entries", "checkpoints", "items", "session_tags", "sessions"):
+        op.drop_table(f"{p}{name}")
+
+
+def exact(length: int) -> Any:
+    own = sa.String(length).with_variant(mysql.VARCHAR(length, collation=BIN), "mysql", "mariadb")
+    return own.with_variant(sa.String(length, collation="C"), "postgresql")
+
+
+def number() -> Any:
+    return sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
+
+def binary() -> Any:
+    return sa.LargeBinary().with_variant(mysql.LONGBLOB(), "mysql", "mariadb")
+
+
+def text() -> Any:
+    return sa.Text().with_variant(mysql.LONGTEXT(collation=BIN), "mysql", "mariadb")
+
+
+def digest() -> Any:
+    return sa.LargeBinary().with_variant(mysql.VARBINARY(16), "mysql", "mariadb")
+
+
+def session() -> Any:
+    return sa.Column("session", sa.BigInteger(), sa.ForeignKey(f"{p}sessions.no", ondelete="CASCADE"), nullable=False)
+
+
+def create(name: str, *parts: Any, **options: Any) -> None:
+    """One table, unless a crash on a database without transactional DDL left it there."""
+    if not sa.inspect(op.get_bind()).has_table(f"{p}{name}"):
+        op.create_table(f"{p}{name}", *parts, **options)
+
+
+def sessions() -> None:
+    create(
+        "sessions",
+        sa.Column("no", number(), autoincrement=True, nullable=False),
+        sa.Column("thread", exact(255), nullable=False),
+        sa.Column("created", sa.BigInteger(), nullable=False),
+        sa.Column("updated", sa.BigInteger(), nullable=False),
+        sa.Column("status", sa.String(16), nullable=False),
+        sa.Column("progress", sa.String(16), nullable=False),
+        sa.Column("owner", exact(255), nullable=True),
+        sa.Column("agent", exact(255), nullable=True),
+        sa.Column("title", text(), nullable=True),
+        sa.Column("preview", text(), nullable=True),
+        sa.Column("message_count", sa.Integer(), nullable=False),
+        sa.Column("pending_count", sa.Integer(), nullable=False),
+        sa.Column("open_count", sa.Integer(), nullable=False),
+        sa.Column("bytes", sa.BigInteger(), nullable=False),
+        sa.Column("head", exact(64), nullable=True),
+        sa.Column("generation", sa.Integer(), nullable=False),
+        sa.PrimaryKeyConstraint("no"),
+        sa.UniqueConstraint("thread", name=f"{p}sessions_thread"),
+        sqlite_autoincrement=True,
+    )
+    op.create_index(f"{p}sessions_owner", f"{p}sessions", ["owner", "updated", "no"])
+    op.create_index(f"{p}sessions_status", f"{p}sessions", ["status", "updated", "no"])
+    op.create_index(f"{p}sessions_updated", f"{p}sessions", ["updated", "no"])
+
+
+def session_tags() -> None:
+    create(
+        "session_tags",
+        session(),
+        sa.Column("tag", exact(100), nullable=False),
+        sa.PrimaryKeyConstraint("session", "tag"),
+        sqlite_with_rowid=False,
+    )
+    op.create_index(f"{p}session_tags_tag", f"{p}session_tags", ["tag", "session"])
+
+
+def items() -> None:
+    create(
+        "items",
+        sa.Column("id", number(), autoincrement=True, nullable=False),
+        session(),
+        sa.Column("hash", digest(), nullable=False),
+        sa.Column("type", sa.String(32), nullable=False),
+        sa.Column("data", binary(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+        sa.UniqueConstraint("session", "hash", name=f"{p}items_hash"),
+        sqlite_autoincrement=True,
+    )
+
+
+def checkpoints() -> None:
+    create(
+        "checkpoints",
+        session(),
+        sa.Column("ns", exact(512), nullable=False),
+        sa.Column("id", exact(64), nullable=False),
+        sa.Column("parent", exact(64), nullable=True),
+        sa.Column("form", sa.BigInteger(), nullable=False),
+        sa.Column("leaves", binary(), nullable=False),
+        sa.Column("metadata", text(), nullable=False),
+        sa.Column("run", exact(64), nullable=True),
+        sa.PrimaryKeyConstraint("session", "ns", "id"),
+        sqlite_with_rowid=False,
+    )
+    op.create_index(f"{p}checkpoints_run", f"{p}checkpoints", ["run"], sqlite_where=sa.text("run IS NOT NULL"))
+
+
+def entries() -> None:
+    create(
+        "entries",
+        session(),
+        sa.Column("channel", exact(255), nullable=False),
+        sa.Column("pos", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("item", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("session", "channel", "pos"),
+        sqlite_with_rowid=False,
+    )
+
+
+def writes() -> None:
+    create(
+        "writes",
+        session(),
+        sa.Column("ns", exact(512), nullable=False),
+        sa.Column("checkpoint", exact(64), nullable=False),
+        sa.Column("task", exact(64), nullable=False),
+        sa.Column("path", text(), nullable=False),
+        sa.Column("leaves", binary(), nullable=False),
+        sa.PrimaryKeyConstraint("session", "ns", "checkpoint", "task"),
+        sqlite_with_rowid=False,
+    )
+
+
+def approvals() -> None:
+    create(
+        "approvals",
+        sa.Column("no", number(), autoincrement=True, nullable=False),
+        session(),
+        sa.Column("id", exact(64), nullable=False),
+        sa.Column("ns", exact(512), nullable=False),
+        sa.Column("checkpoint", exact(64), nullable=False),
+        sa.Column("root", exact(64), nullable=False),
+        sa.Column("task", exact(64), nullable=False),
+        sa.Column("status", sa.String(16), nullable=False),
+        sa.Column("kind", sa.String(32), nullable=False),
+        sa.Column("owner", exact(255), nullable=True),
+        sa.Column("requested_by", exact(255), nullable=True),
+        sa.Column("tool", exact(255), nullable=True),
+        sa.Column("payload", text(), nullable=False),
+        sa.Column("created", sa.BigInteger(), nullable=False),
+        sa.Column("expires", sa.BigInteger(), nullable=True),
+        sa.Column("decision", text(), nullable=True),
+        sa.Column("decided_by", exact(255), nullable=True),
+        sa.Column("decided", sa.BigInteger(), nullable=True),
+        sa.PrimaryKeyConstraint("no"),
+        sa.UniqueConstraint("session", "id", name=f"{p}approvals_session"),
+        sqlite_autoincrement=True,
+    )
+    op.create_index(f"{p}approvals_id", f"{p}approvals", ["id"])
+    op.create_index(f"{p}approvals_owner", f"{p}approvals", ["owner", "status", "no"])
+    op.create_index(f"{p}approvals_status", f"{p}approvals", ["status", "no"])

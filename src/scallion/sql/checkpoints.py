@@ -1,0 +1,208 @@
+"""Checkpoints: what they share is kept once.
+
+A checkpoint is a *form* (names of channels and nodes, an item that many checkpoints share) and its *leaves* (versions and
+references to values, as numbers). Values of channels that did not change keep the references of the parent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, and_, insert, or_, select, update
+
+from scallion.sql import items, ledger, sessions
+from scallion.sql.encoding import Blob, Leaf, Many, Plan, blobs, is_runs, leaf, pack, references, runs, unpack
+from scallion.sql.tables import Tables
+
+Versions = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class NewCheckpoint:
+    """A checkpoint to store. `plans` has the new values; `plan_again` plans one that the parent turns out not to have."""
+
+    thread: str
+    ns: str
+    id: str
+    parent: str | None
+    fixed: Mapping[str, Any]
+    versions: Versions
+    seen: Mapping[str, Versions]
+    plans: Mapping[str, Plan]
+    changed: frozenset[str]
+    present: frozenset[str]
+    plan_again: Callable[[str], Plan]
+    metadata: Mapping[str, Any]
+    session: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCheckpoint:
+    """A checkpoint as it lies in its row; `values` are leaves by channel."""
+
+    session: int
+    thread: str
+    ns: str
+    id: str
+    parent: str | None
+    fixed: Mapping[str, Any]
+    versions: Versions
+    seen: Mapping[str, Versions]
+    values: Mapping[str, Leaf]
+    metadata: Mapping[str, Any]
+
+
+def put(conn: Connection, t: Tables, new: NewCheckpoint, now: Any) -> None:
+    """Store the checkpoint, move the session on, and settle the approvals that it leaves behind."""
+    session = sessions.claim(conn, t, new.thread, now)
+    parent = _row(conn, t, session.no, new.ns, new.parent) if new.parent else None
+    kept = _kept(new, parent)
+    plans = dict(new.plans) | {name: new.plan_again(name) for name in new.present - new.changed - set(kept)}
+    values = _values(conn, t, session.no, plans, parent) | kept
+    form = _form(new, list(values))
+    form_id = items.store(conn, t, session.no, [form])[form.hash]
+    _insert(conn, t, session.no, new, form_id, _leaves(new, list(values.values())))
+    if session.open_count:
+        ledger.move_on(conn, t, session.no, new.ns, new.parent, new.id, new.metadata.get("source") == "loop")
+    if new.session:
+        sessions.advance(conn, t, session.no, {**new.session, "head": new.id, "updated": now})
+
+
+def _kept(new: NewCheckpoint, parent: StoredCheckpoint | None) -> dict[str, Leaf]:
+    """The parent's references of the channels that are the same version as there."""
+    if parent is None:
+        return {}
+    same = (
+        name for name in new.versions if name not in new.changed and new.versions[name] == parent.versions.get(name)
+    )
+    return {name: parent.values[name] for name in same if name in parent.values}
+
+
+def _values(
+    conn: Connection, t: Tables, session: int, plans: Mapping[str, Plan], parent: StoredCheckpoint | None
+) -> dict[str, Leaf]:
+    lists = {name: planned for name, planned in plans.items() if isinstance(planned, Many)}
+    large = [blob for planned in plans.values() for blob in blobs(planned) if not blob.is_small]
+    large += [blob for planned in lists.values() for blob in blobs(planned) if blob.is_small]
+    ids = items.store(conn, t, session, large) if large else {}
+    values = {name: leaf(planned, ids) for name, planned in plans.items() if name not in lists}
+    for name, planned in lists.items():
+        before = parent.values.get(name) if parent else None
+        listed = [ids[blob.hash] for blob in blobs(planned)]
+        values[name] = items.version(conn, t, session, name, listed, before if is_runs(before) else None)
+    return values
+
+
+def _form(new: NewCheckpoint, names: Sequence[str]) -> Blob:
+    seen = [[node, list(versions)] for node, versions in new.seen.items()]
+    fixed = {key: value for key, value in new.fixed.items() if key != "ts"}
+    return Blob("form", pack([fixed, list(new.versions), seen, list(names)]))
+
+
+def _leaves(new: NewCheckpoint, values: Sequence[Leaf]) -> bytes:
+    seen = [version for versions in new.seen.values() for version in versions.values()]
+    return pack([new.fixed.get("ts"), *new.versions.values(), *seen, *values])
+
+
+def _insert(conn: Connection, t: Tables, session: int, new: NewCheckpoint, form: int, leaves: bytes) -> None:
+    c = t.checkpoints.c
+    row = {"parent": new.parent, "form": form, "leaves": leaves, "metadata": json.dumps(new.metadata)}
+    row["run"] = run if isinstance(run := new.metadata.get("run_id"), str) else None
+    this = and_(c.session == session, c.ns == new.ns, c.id == new.id)
+    if conn.execute(select(c.id).where(this)).first() is None:
+        conn.execute(insert(t.checkpoints).values({"session": session, "ns": new.ns, "id": new.id} | row))
+    else:
+        conn.execute(update(t.checkpoints).where(this).values(row))
+
+
+def _row(conn: Connection, t: Tables, session: int, ns: str, id: str) -> StoredCheckpoint | None:
+    c = t.checkpoints.c
+    row = conn.execute(_select(t).where(c.session == session, c.ns == ns, c.id == id)).first()
+    return _stored(row) if row else None
+
+
+def find(conn: Connection, t: Tables, thread: str, ns: str, id: str | None) -> StoredCheckpoint | None:
+    """The checkpoint of that id, or the newest of the namespace."""
+    c = t.checkpoints.c
+    query = _select(t).where(t.sessions.c.thread == thread, c.ns == ns)
+    query = query.where(c.id == id) if id else query.order_by(c.id.desc()).limit(1)
+    row = conn.execute(query).first()
+    return _stored(row) if row else None
+
+
+def page(
+    conn: Connection,
+    t: Tables,
+    *,
+    thread: str | None,
+    ns: str | None,
+    id: str | None,
+    before: str | None,
+    after: StoredCheckpoint | None,
+    limit: int,
+) -> list[StoredCheckpoint]:
+    """Checkpoints, newest first, that come after `after` in this order."""
+    c = t.checkpoints.c
+    wanted = {t.sessions.c.thread: thread, c.ns: ns, c.id: id}
+    query = _select(t).where(*(column == value for column, value in wanted.items() if value is not None))
+    if before is not None:
+        query = query.where(c.id < before)
+    if after is not None:
+        same = or_(c.session < after.session, and_(c.session == after.session, c.ns < after.ns))
+        query = query.where(or_(c.id < after.id, and_(c.id == after.id, same)))
+    query = query.order_by(c.id.desc(), c.session.desc(), c.ns.desc()).limit(limit)
+    return [_stored(row) for row in conn.execute(query)]
+
+
+def _select(t: Tables) -> Select[Any]:
+    return (
+        select(t.checkpoints, t.sessions.c.thread, t.items.c.data.label("shape"))
+        .join(t.sessions, t.sessions.c.no == t.checkpoints.c.session)
+        .join(t.items, t.items.c.id == t.checkpoints.c.form)
+    )
+
+
+def _stored(row: Row[Any]) -> StoredCheckpoint:
+    fixed, names, seen, kept = unpack(bytes(row.shape))
+    numbers: Iterator[Any] = iter(unpack(bytes(row.leaves)))
+    fixed["ts"] = next(numbers)
+    return StoredCheckpoint(
+        session=row.session,
+        thread=row.thread,
+        ns=row.ns,
+        id=row.id,
+        parent=row.parent,
+        fixed=fixed,
+        versions={name: next(numbers) for name in names},
+        seen={node: {name: next(numbers) for name in channels} for node, channels in seen},
+        values={name: next(numbers) for name in kept},
+        metadata=json.loads(row.metadata),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The blobs that a checkpoint's leaves need: items by id, logs by channel and position."""
+
+    items: Mapping[int, Blob]
+    logs: Mapping[str, Mapping[int, Blob]]
+
+    def log(self, channel: str) -> Callable[[int, int], Iterator[Blob]]:
+        """The reader of a channel's log."""
+        found = self.logs.get(channel, {})
+        return lambda first, last: (found[pos] for pos in range(first, last + 1))
+
+
+def contents(conn: Connection, t: Tables, stored: StoredCheckpoint, others: Sequence[Leaf]) -> Contents:
+    """What the checkpoint's values and `others` (its writes' leaves) refer to."""
+    plain = [found for found in stored.values.values() if not is_runs(found)]
+    ids = [id for found in (*plain, *others) for id in references(found)]
+    logs = {
+        channel: items.logged(conn, t, stored.session, channel, runs(found))
+        for channel, found in stored.values.items()
+        if is_runs(found)
+    }
+    return Contents(items.fetch(conn, t, ids), logs)

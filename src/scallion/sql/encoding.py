@@ -1,0 +1,178 @@
+"""Values as shared pieces: what is written again is stored once.
+
+A value becomes a plan: a `Blob` (serialised bytes with their hash), or a list or small dict of plans. Stored blobs become
+items; the plan then becomes a *leaf*, which is what rows hold:
+
+    7                       the item 7
+    ["msgpack", b"..."]     a small value, in place
+    [0, a, b, c, d]         the ranges a..b and c..d of the channel's log
+    [1, leaf, ...]          a list
+    [2, key, leaf, ...]     a dict
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any, Protocol
+
+import ormsgpack
+
+from scallion.errors import NotSerializable
+
+RUNS, LIST, DICT = 0, 1, 2
+SMALL = 48
+"""Values of at most that many bytes stay in place: an item of their own would cost more."""
+SHORT = 256
+"""Lists and dicts of at most that many bytes are not taken apart."""
+WIDE = 16
+"""Dicts of more keys are not taken apart: their references would be stored again with each version."""
+
+Leaf = Any
+
+
+class Serde(Protocol):
+    """LangGraph's serializer."""
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]: ...  # noqa: D102
+    def loads_typed(self, data: tuple[str, bytes]) -> Any: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class Blob:
+    """A serialised value."""
+
+    type: str
+    data: bytes
+
+    @cached_property
+    def hash(self) -> bytes:
+        """The 16 bytes that stand for type and data."""
+        return blake2b(self.data, digest_size=16, person=self.type.encode()[:16]).digest()
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it stays in place."""
+        return len(self.data) <= SMALL
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """A list that was taken apart."""
+
+    parts: Sequence[Plan]
+
+
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """A dict that was taken apart."""
+
+    parts: Mapping[str, Plan]
+
+
+Plan = Blob | Many | Keyed
+
+
+def plan(serde: Serde, channel: str, value: Any) -> Plan:
+    """How `value` will be stored. Raises NotSerializable."""
+    try:
+        return _plan(serde, value)
+    except (TypeError, ValueError) as error:  # the encoder's error is a TypeError
+        raise NotSerializable(channel, _culprit(serde, value), type(error).__name__) from None
+
+
+def _plan(serde: Serde, value: Any) -> Plan:
+    if type(value) is dict and 0 < len(value) <= WIDE and all(type(key) is str for key in value):
+        return _apart(serde, value, Keyed({key: _listed(serde, part) for key, part in value.items()}))
+    return _listed(serde, value)
+
+
+def _listed(serde: Serde, value: Any) -> Plan:
+    if type(value) is list and value:
+        return _apart(serde, value, Many([Blob(*serde.dumps_typed(part)) for part in value]))
+    return Blob(*serde.dumps_typed(value))
+
+
+def _apart(serde: Serde, value: Any, taken: Many | Keyed) -> Plan:
+    return taken if sum(len(blob.data) for blob in blobs(taken)) > SHORT else Blob(*serde.dumps_typed(value))
+
+
+def _culprit(serde: Serde, value: Any) -> str:
+    """The type of the innermost part that the serializer refuses."""
+    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple | set) else ()
+    for part in parts:
+        try:
+            serde.dumps_typed(part)
+        except (TypeError, ValueError):
+            return _culprit(serde, part)
+    return type(value).__name__
+
+
+def blobs(planned: Plan) -> Iterator[Blob]:
+    """Every blob of the plan."""
+    if isinstance(planned, Blob):
+        yield planned
+    else:
+        for part in planned.parts.values() if isinstance(planned, Keyed) else planned.parts:
+            yield from blobs(part)
+
+
+def leaf(planned: Plan, ids: Mapping[bytes, int]) -> Leaf:
+    """The leaf of a plan whose large blobs are stored under `ids`, by hash."""
+    if isinstance(planned, Blob):
+        return [planned.type, planned.data] if planned.is_small else ids[planned.hash]
+    if isinstance(planned, Many):
+        return [LIST, *(leaf(part, ids) for part in planned.parts)]
+    return [DICT, *(half for key, part in planned.parts.items() for half in (key, leaf(part, ids)))]
+
+
+def references(stored: Leaf) -> Iterator[int]:
+    """The ids of the items that a leaf needs, those of its ranges excepted."""
+    if isinstance(stored, int):
+        yield stored
+    elif stored[0] == LIST:
+        for part in stored[1:]:
+            yield from references(part)
+    elif stored[0] == DICT:
+        for part in stored[2::2]:
+            yield from references(part)
+
+
+def value(serde: Serde, stored: Leaf, items: Mapping[int, Blob], log: Callable[[int, int], Iterable[Blob]]) -> Any:
+    """The value that a leaf stands for; `log` gives the blobs of a range of the channel's log."""
+    if isinstance(stored, int):
+        return _load(serde, items[stored])
+    head = stored[0]
+    if head == LIST:
+        return [value(serde, part, items, log) for part in stored[1:]]
+    if head == DICT:
+        return {key: value(serde, part, items, log) for key, part in zip(stored[1::2], stored[2::2], strict=True)}
+    if head == RUNS:
+        return [_load(serde, blob) for first, last in runs(stored) for blob in log(first, last)]
+    return serde.loads_typed((head, stored[1]))
+
+
+def _load(serde: Serde, blob: Blob) -> Any:
+    return serde.loads_typed((blob.type, blob.data))
+
+
+def runs(stored: Leaf) -> list[tuple[int, int]]:
+    """The ranges of a list version, first and last position included."""
+    return list(zip(stored[1::2], stored[2::2], strict=True))
+
+
+def is_runs(stored: Leaf) -> bool:
+    """Whether the leaf is a version of a logged list."""
+    return isinstance(stored, list) and stored[0] == RUNS
+
+
+def pack(data: Any) -> bytes:
+    """Leaves and numbers as bytes."""
+    return ormsgpack.packb(data, option=ormsgpack.OPT_NON_STR_KEYS)
+
+
+def unpack(data: bytes) -> Any:
+    """The reverse of `pack`."""
+    return ormsgpack.unpackb(data, option=ormsgpack.OPT_NON_STR_KEYS)

@@ -1,0 +1,226 @@
+"""Engines for both colours: URLs, SQLite's pragmas, and where a piece of SQL work runs.
+
+A piece of work is a function of a `Connection`. `run` runs it at once, `arun` awaits it: over an async driver where the
+URL has one, otherwise in threads of our own. Nothing is locked around it but what the database locks by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from threading import Lock, RLock
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakKeyDictionary
+
+from sqlalchemy import Connection, Engine, StaticPool, create_engine, event
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import DBAPIError
+
+from scallion.errors import Closed, ConfigurationError, StorageError
+from scallion.sql import schema
+from scallion.sql.clock import Clock
+from scallion.sql.tables import Tables
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncEngine
+
+T = TypeVar("T")
+Work = Callable[[Connection], T]
+
+SYNC_DRIVERS = {
+    "postgresql+asyncpg": "postgresql+psycopg",
+    "mysql+asyncmy": "mysql+pymysql",
+    "mariadb+asyncmy": "mariadb+pymysql",
+    "sqlite+aiosqlite": "sqlite",
+}
+"""The driver that serves sync calls where the URL names an async one."""
+
+ASYNC_DRIVERS = ("postgresql", "postgresql+psycopg", "postgresql+asyncpg", "mysql+asyncmy", "mariadb+asyncmy")
+"""Drivers with an asyncio side; all others are awaited through threads (SQLite is seven times faster that way)."""
+
+THREADS = 8
+"""How many pieces of work a saver runs at once for asyncio callers when the driver has no asyncio side."""
+
+PRAGMAS = (
+    "PRAGMA journal_mode=WAL",
+    "PRAGMA synchronous=FULL",
+    "PRAGMA foreign_keys=ON",
+    "PRAGMA busy_timeout=60000",
+)
+
+
+class Database:
+    """The engines of one database, shared by a saver, its copies, its approvals and its sessions."""
+
+    def __init__(
+        self,
+        target: str | URL | Engine | AsyncEngine,
+        t: Tables,
+        *,
+        auto_upgrade: bool | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.tables = t
+        self.clock = clock
+        self.url, self.engine, given_async = _opened(target)
+        self.is_sqlite = self.engine.dialect.name == "sqlite"
+        self.auto_upgrade = self.is_sqlite if auto_upgrade is None else auto_upgrade
+        self.closed = False
+        self._owned = isinstance(target, str | URL)
+        self._given_async = given_async
+        self._async: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncEngine] = WeakKeyDictionary()
+        self._threads: ThreadPoolExecutor | None = None
+        self._ready = False
+        self._guard = Lock()
+        self._single: Any = RLock() if isinstance(self.engine.pool, StaticPool) else nullcontext()
+        self._writing: Any = Lock() if self.is_sqlite else nullcontext()
+        self._writer = self.engine.execution_options(scallion_write=True)
+
+    def run(self, work: Work[T], *, write: bool = False) -> T:
+        """What `work` gives, in a transaction of its own."""
+        self._check_open()
+        if not self._ready:
+            self.setup(self.auto_upgrade)
+        return self._work(work, write)
+
+    async def arun(self, work: Work[T], *, write: bool = False) -> T:
+        """What `work` gives, without blocking the event loop."""
+        self._check_open()
+        engine = self._async_engine()
+        if engine is None:
+            return await asyncio.get_running_loop().run_in_executor(self._pool(), lambda: self.run(work, write=write))
+        if not self._ready:
+            await self.asetup(self.auto_upgrade)
+        return await self._awork(engine, work)
+
+    def setup(self, upgrade: bool) -> None:
+        """Check the schema; with `upgrade`, first bring it up to date if it is not."""
+        self._check_open()
+        with self._guard:
+            if upgrade and self._work(self._revision, False) != schema.HEAD:
+                self._work(lambda conn: schema.upgrade(conn, self.tables), True)
+            else:
+                self._work(lambda conn: schema.check(conn, self.tables), False)
+            self._ready = True
+
+    async def asetup(self, upgrade: bool) -> None:
+        """As `setup`."""
+        self._check_open()
+        engine = self._async_engine()
+        if engine is None:
+            await asyncio.get_running_loop().run_in_executor(self._pool(), lambda: self.setup(upgrade))
+            return
+        if upgrade and await self._awork(engine, self._revision) != schema.HEAD:
+            await self._awork(engine, lambda conn: schema.upgrade(conn, self.tables))
+        else:
+            await self._awork(engine, lambda conn: schema.check(conn, self.tables))
+        self._ready = True
+
+    def close(self) -> None:
+        """Close every connection that this object opened; a given engine stays open."""
+        self.closed = True
+        if self._owned:
+            self.engine.dispose()
+        if self._threads is not None:
+            self._threads.shutdown(wait=False)
+
+    async def aclose(self) -> None:
+        """As `close`, and the connections of the running loop."""
+        own = self._async.pop(asyncio.get_running_loop(), None)
+        self.close()
+        if own is not None:
+            await own.dispose()
+
+    def _revision(self, conn: Connection) -> str | None:
+        return schema.current(conn, self.tables)
+
+    def _work(self, work: Work[T], write: bool) -> T:
+        engine = self._writer if write else self.engine
+        with self._single, self._writing if write else nullcontext(), _told(), engine.begin() as conn:
+            return work(conn)
+
+    async def _awork(self, engine: AsyncEngine, work: Work[T]) -> T:
+        with _told():
+            async with engine.begin() as conn:
+                return await conn.run_sync(work)
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise Closed("the saver or inbox is closed: make a new one")
+
+    def _pool(self) -> ThreadPoolExecutor:
+        with self._guard if self._threads is None else nullcontext():
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="scallion-sql")
+            return self._threads
+
+    def _async_engine(self) -> AsyncEngine | None:
+        """The async engine of the running loop: a pool must not serve two loops."""
+        if self._given_async is not None:
+            return self._given_async
+        if not self._owned or self.url.drivername not in ASYNC_DRIVERS:
+            return None
+        loop = asyncio.get_running_loop()
+        if loop not in self._async:
+            from sqlalchemy.ext.asyncio import create_async_engine
+
+            self._async[loop] = create_async_engine(self.url, pool_pre_ping=True)
+        return self._async[loop]
+
+
+def _opened(target: str | URL | Engine | AsyncEngine) -> tuple[URL, Engine, AsyncEngine | None]:
+    if isinstance(target, str | URL):
+        url = make_url(target)
+        return url, _made(url), None
+    if isinstance(target, Engine):
+        _prepare(target)
+        return target.url, target, None
+    if hasattr(target, "sync_engine"):
+        if target.url.get_backend_name() == "sqlite":  # threads serve it better than its async driver
+            return target.url, _made(target.url), None
+        return target.url, _made(target.url), target
+    raise ConfigurationError(f"a URL, an Engine or an AsyncEngine is needed, not {type(target).__name__}")
+
+
+def _made(url: URL) -> Engine:
+    plain = url.set(drivername=SYNC_DRIVERS.get(url.drivername, url.drivername))
+    if plain.get_backend_name() != "sqlite":
+        return create_engine(plain, pool_pre_ping=True)
+    if plain.database in (None, "", ":memory:"):
+        engine = create_engine(plain, poolclass=StaticPool, connect_args={"check_same_thread": False})
+    else:
+        engine = create_engine(plain, pool_size=THREADS, max_overflow=4 * THREADS, pool_timeout=60)
+    _prepare(engine)
+    return engine
+
+
+def _prepare(engine: Engine) -> None:
+    if engine.dialect.name == "sqlite" and not event.contains(engine, "connect", _connected):
+        event.listen(engine, "connect", _connected)
+        event.listen(engine, "begin", _begun)
+
+
+def _connected(connection: Any, record: Any) -> None:
+    connection.isolation_level = None  # transactions are begun by `_begun`, not by the driver
+    cursor = connection.cursor()
+    for pragma in PRAGMAS:
+        cursor.execute(pragma)
+    cursor.close()
+
+
+def _begun(conn: Connection) -> None:
+    # A transaction that reads first and writes later cannot wait for the lock: it fails. So writers take it at once.
+    conn.exec_driver_sql("BEGIN IMMEDIATE" if conn.get_execution_options().get("scallion_write") else "BEGIN")
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """An error of the database without the statement and its parameters, which may hold anything."""
+    try:
+        yield
+    except DBAPIError as error:
+        kind = type(error.orig).__name__
+        first = str(error.orig).splitlines()[0] if error.orig and str(error.orig) else ""
+        raise StorageError(f"the database refused: {kind}: {first}") from error.orig

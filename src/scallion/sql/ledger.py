@@ -1,0 +1,260 @@
+"""The ledger of approvals: rows that follow the interrupts of a graph, and the decisions about them.
+
+A row is bound to the task that asked: thread, namespace, checkpoint, task. It is
+
+    pending      until somebody decides
+    decided      until the task has used the decision
+    used         when the task finished, or went on to ask something else
+    superseded   when the thread went on without an answer
+    cancelled, expired   when it was closed
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, cast
+
+from sqlalchemy import Connection, Row, Select, and_, insert, or_, select, update
+
+from scallion.approvals import decisions, payload
+from scallion.errors import AlreadyDecided, DecisionError, UnknownApproval
+from scallion.sql import sessions
+from scallion.sql.clock import from_micros, to_micros
+from scallion.sql.sessions import Page
+from scallion.sql.tables import Tables
+from scallion.values import Approval, ApprovalStatus, Decision
+
+OPEN = ("pending", "decided")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One interrupt: its id, its value, and the schema of the answer where the graph gave one."""
+
+    id: str
+    value: Any
+    response_schema: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The task that asks, and who stands behind it. `root` is the checkpoint of the outermost graph."""
+
+    ns: str
+    checkpoint: str
+    root: str
+    task: str
+    owner: str | None = None
+    user: str | None = None
+
+
+def ask(conn: Connection, t: Tables, session: int, place: Place, questions: Sequence[Question], now: Any) -> None:
+    """Record the questions that a task asks now; what it asked before and asks no more is used."""
+    _use(conn, t, session, place, except_ids=[question.id for question in questions])
+    known = dict(
+        conn.execute(
+            select(t.approvals.c.id, t.approvals.c.payload).where(
+                t.approvals.c.session == session, t.approvals.c.id.in_([question.id for question in questions])
+            )
+        ).tuples()
+    )
+    for question in questions:
+        _ask_one(conn, t, session, place, question, known.get(question.id), now)
+    sessions.recount(conn, t, session)
+
+
+def _ask_one(
+    conn: Connection, t: Tables, session: int, place: Place, question: Question, known: str | None, now: Any
+) -> None:
+    row = _row(question, place)
+    if known is None:
+        bound = {"ns": place.ns, "checkpoint": place.checkpoint, "root": place.root, "task": place.task}
+        first = {"session": session, "id": question.id, "status": "pending", "created": now}
+        conn.execute(insert(t.approvals).values(first | bound | row))
+    elif known != row["payload"]:  # asked again with other words, and nobody has answered the old ones
+        this = and_(
+            t.approvals.c.session == session, t.approvals.c.id == question.id, t.approvals.c.status == "pending"
+        )
+        conn.execute(update(t.approvals).where(this).values(row))
+
+
+def _row(question: Question, place: Place) -> dict[str, Any]:
+    stored = json.dumps({"value": question.value, "schema": question.response_schema}, default=repr)
+    asked = _read(question.id, json.loads(stored), "")
+    return {
+        "payload": stored,
+        "kind": asked.kind,
+        "tool": asked.tool,
+        "owner": asked.owner or place.owner,
+        "requested_by": asked.requested_by or place.user,
+        "expires": to_micros(asked.expires_at) if asked.expires_at else None,
+    }
+
+
+def _read(id: str, stored: Mapping[str, Any], thread: str) -> Approval:
+    try:
+        asked = payload.approval(id, stored["value"], thread)
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+    ):  # carries our mark without being ours: never a reason to lose a checkpoint
+        asked = payload.approval(id, repr(stored["value"]), thread)
+    if asked.kind == "question" and asked.schema is None and isinstance(stored["schema"], Mapping):
+        return asked.replace(schema=stored["schema"])
+    return asked
+
+
+def finish(conn: Connection, t: Tables, session: int, place: Place) -> None:
+    """The task came to its end: its answers are used."""
+    _use(conn, t, session, place, except_ids=())
+    sessions.recount(conn, t, session)
+
+
+def _use(conn: Connection, t: Tables, session: int, place: Place, *, except_ids: Sequence[str]) -> None:
+    a = t.approvals.c
+    task = and_(a.session == session, a.ns == place.ns, a.checkpoint == place.checkpoint, a.task == place.task)
+    conn.execute(update(t.approvals).where(task, a.status.in_(OPEN), a.id.not_in(except_ids)).values(status="used"))
+
+
+def move_on(conn: Connection, t: Tables, session: int, ns: str, parent: str | None, new: str, looped: bool) -> None:
+    """A checkpoint was added. The step that it ended (`looped`) used its answers; what else was open is superseded."""
+    a = t.approvals.c
+    mine = and_(a.session == session, a.status.in_(OPEN))
+    before = and_(a.ns == ns, a.checkpoint == parent)
+    if looped:
+        conn.execute(update(t.approvals).where(mine, before).values(status="used"))
+    behind = or_(before, a.root < new) if ns == "" else before
+    conn.execute(update(t.approvals).where(mine, behind).values(status="superseded"))
+    sessions.recount(conn, t, session)
+
+
+def close(conn: Connection, t: Tables, thread: str, status: ApprovalStatus, owner: str | None = None) -> int:
+    """Give what is open on the thread this final status; how many there were."""
+    session = conn.execute(select(t.sessions.c.no).where(t.sessions.c.thread == thread).with_for_update()).scalar()
+    if session is None:
+        return 0
+    mine = and_(t.approvals.c.session == session, t.approvals.c.status.in_(OPEN))
+    if owner is not None:
+        mine = and_(mine, t.approvals.c.owner == owner)
+    closed = conn.execute(update(t.approvals).where(mine).values(status=status)).rowcount
+    sessions.recount(conn, t, session)
+    return closed
+
+
+def page(
+    conn: Connection,
+    t: Tables,
+    *,
+    status: str | None = "pending",
+    thread: str | None = None,
+    owner: str | None = None,
+    tool: str | None = None,
+    kind: str | None = None,
+    limit: int = 50,
+    after: str | None = None,
+) -> Page[Approval]:
+    """Approvals, the oldest first."""
+    a = t.approvals.c
+    wanted = {a.status: status, a.owner: owner, a.tool: tool, a.kind: kind, t.sessions.c.thread: thread}
+    query = _select(t).where(*(column == value for column, value in wanted.items() if value is not None))
+    if after is not None:
+        query = query.where(a.no > int(after))
+    rows = conn.execute(query.order_by(a.no).limit(limit + 1)).all()
+    return Page([_approval(row) for row in rows[:limit]], str(rows[limit - 1].no) if len(rows) > limit else None)
+
+
+def get(conn: Connection, t: Tables, id: str, *, thread: str | None = None, owner: str | None = None) -> Approval:
+    """The approval. Raises UnknownApproval, also where several threads have it and `thread` is not given."""
+    return _approval(_found(conn, t, id, thread, owner))
+
+
+def decide(
+    conn: Connection, t: Tables, chosen: Mapping[str, Any], *, by: str | None, now: datetime, owner: str | None = None
+) -> list[Approval]:
+    """Store all of the decisions, by id, or none. Raises what `decisions.check` raises, and UnknownApproval."""
+    checked = [_checked(conn, t, id, decision, now, owner) for id, decision in chosen.items()]
+    for row, decision in checked:
+        _store(conn, t, row, decision, by, now)
+    for session in sorted({row.session for row, _ in checked}):
+        sessions.recount(conn, t, session)
+    return [get(conn, t, row.id, thread=row.thread) for row, _ in checked]
+
+
+def _checked(
+    conn: Connection, t: Tables, id: str, decision: Any, now: datetime, owner: str | None
+) -> tuple[Row[Any], Decision]:
+    read = decisions.read(decision)
+    row = _found(conn, t, id, None, owner)
+    decisions.check(_approval(row), read, now=now)
+    return row, read
+
+
+def _store(conn: Connection, t: Tables, row: Row[Any], decision: Decision, by: str | None, now: datetime) -> None:
+    values = {
+        "status": "decided",
+        "decision": json.dumps(decision.to_json()),
+        "decided_by": by,
+        "decided": to_micros(now),
+    }
+    this = and_(t.approvals.c.no == row.no, t.approvals.c.status == "pending", t.approvals.c.payload == row.payload)
+    if conn.execute(update(t.approvals).where(this).values(values)).rowcount == 1:
+        return
+    first = get(conn, t, row.id, thread=row.thread)
+    if first.status == "pending":
+        raise DecisionError(f"approval {row.id!r} was changed while it was decided: look at it again")
+    raise AlreadyDecided(row.id, by=first.decided_by, at=first.decided_at, decision=first.decision, status=first.status)
+
+
+def withdraw(conn: Connection, t: Tables, id: str, *, owner: str | None = None) -> Approval:
+    """Take a decision back that nothing has used yet; the approval is pending again."""
+    row = _found(conn, t, id, None, owner)
+    this = and_(t.approvals.c.no == row.no, t.approvals.c.status == "decided")
+    values = {"status": "pending", "decision": None, "decided_by": None, "decided": None}
+    if conn.execute(update(t.approvals).where(this).values(values)).rowcount != 1:
+        raise DecisionError(f"approval {id!r} is {_approval(row).status}: there is no decision to take back")
+    sessions.recount(conn, t, row.session)
+    return get(conn, t, id, thread=row.thread)
+
+
+def _select(t: Tables) -> Select[Any]:
+    return select(t.approvals, t.sessions.c.thread).join(t.sessions, t.sessions.c.no == t.approvals.c.session)
+
+
+def _found(conn: Connection, t: Tables, id: str, thread: str | None, owner: str | None) -> Row[Any]:
+    wanted = {t.sessions.c.thread: thread, t.approvals.c.owner: owner}
+    query = _select(t).where(t.approvals.c.id == id)
+    rows = conn.execute(query.where(*(column == value for column, value in wanted.items() if value is not None))).all()
+    if not rows:
+        raise UnknownApproval(id)
+    if len(rows) > 1:
+        raise UnknownApproval(id, f"several threads have an approval {id!r}: say which `thread` is meant")
+    return rows[0]
+
+
+def _approval(row: Row[Any]) -> Approval:
+    decision = json.loads(row.decision) if row.decision else None
+    return _read(row.id, json.loads(row.payload), row.thread).replace(
+        status=cast(ApprovalStatus, row.status),
+        owner=row.owner,
+        requested_by=row.requested_by,
+        created_at=from_micros(row.created),
+        decision=decisions.read(decision) if decision else None,
+        decided_by=row.decided_by,
+        decided_at=from_micros(row.decided) if row.decided is not None else None,
+    )
+
+
+def questions(values: Iterable[Any]) -> list[Question]:
+    """The questions among what a graph wrote as its interrupts."""
+    found = [one for value in values for one in (value if isinstance(value, list | tuple) else [value])]
+    return [
+        Question(
+            one.id, one.value, schema if isinstance(schema := getattr(one, "response_schema", None), dict) else None
+        )
+        for one in found
+        if isinstance(getattr(one, "id", None), str) and hasattr(one, "value")
+    ]

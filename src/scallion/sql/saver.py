@@ -1,0 +1,281 @@
+"""The checkpointer: LangGraph's saver interface, both colours, over the statements of this package."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    BaseCheckpointSaver,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+)
+from langgraph.checkpoint.serde.base import SerializerProtocol
+from sqlalchemy import Connection
+from sqlalchemy.engine import URL, Engine
+
+from scallion.errors import ConfigurationError
+from scallion.sql import checkpoints, clock, sessions, writes
+from scallion.sql.checkpoints import StoredCheckpoint
+from scallion.sql.clock import Clock
+from scallion.sql.engines import Database, Work
+from scallion.sql.serde import StrictSerializer
+from scallion.sql.sessions import SessionStatus
+from scallion.sql.tables import tables
+from scallion.sql.translation import Translation
+from scallion.sql.views import Approvals, Sessions
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncEngine
+
+LISTED = 20
+"""How many checkpoints `list` reads at a time; nothing is held open in between."""
+
+
+class SQLCheckpointer(BaseCheckpointSaver[Any]):
+    """Keeps the threads of any LangGraph graph in a SQL database, for sync and async callers alike.
+
+    `url_or_engine`: a SQLAlchemy URL (`sqlite:///agent.db`, `postgresql+psycopg://...`), an `Engine` or an `AsyncEngine`.
+    `prefix`: put in front of every table's name. `serde`: LangGraph's serializer, by default a strict one.
+    `metadata_keys`: keys of `configurable` that are copied into the metadata; no others are. `auto_upgrade`: migrate the
+    schema on first use, by default for SQLite only. `clock`: gives aware times instead of the database.
+    Raises ConfigurationError for what is not supported.
+    """
+
+    def __init__(
+        self,
+        url_or_engine: str | URL | Engine | AsyncEngine,
+        *,
+        key: Any = None,
+        schema: str | None = None,
+        prefix: str = "",
+        serde: SerializerProtocol | None = None,
+        metadata_keys: Sequence[str] = (),
+        auto_upgrade: bool | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        if key is not None:
+            raise ConfigurationError("encryption (key=...) is not available yet")
+        if schema is not None:
+            raise ConfigurationError("schema=... is not available yet: use prefix=...")
+        super().__init__(serde=serde or StrictSerializer())
+        self.database = Database(url_or_engine, tables(prefix), auto_upgrade=auto_upgrade, clock=clock)
+        self.metadata_keys = tuple(metadata_keys)
+        self.approvals = Approvals(self.database)
+        self.sessions = Sessions(self.database)
+
+    def setup(self) -> None:
+        """Create the tables, or bring them up to date."""
+        self.database.setup(upgrade=True)
+
+    async def asetup(self) -> None:
+        """As `setup`."""
+        await self.database.asetup(upgrade=True)
+
+    def close(self) -> None:
+        """Close the connections; every later use raises Closed."""
+        self.database.close()
+
+    async def aclose(self) -> None:
+        """As `close`."""
+        await self.database.aclose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()
+
+    def status(self, thread: str) -> SessionStatus | None:
+        """Whether the thread is "idle", "running", "paused" or "failed"; None if there is none. Reads no checkpoint."""
+        return self.database.run(self._status(thread))
+
+    async def astatus(self, thread: str) -> SessionStatus | None:
+        """As `status`."""
+        return await self.database.arun(self._status(thread))
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """The checkpoint that `config` names, or the newest of its thread and namespace."""
+        found = self.database.run(self._find(config))
+        return found and self._translation.tuple(*found)
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """As `get_tuple`."""
+        found = await self.database.arun(self._find(config))
+        return found and self._translation.tuple(*found)
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: Mapping[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        """Checkpoints, newest first; `filter` compares metadata. Other calls may be made while iterating."""
+        walk = _Walk(config, filter, before, limit)
+        while walk.is_open:
+            yield from self._tuples(walk, self.database.run(self._page(walk)))
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: Mapping[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """As `list`."""
+        walk = _Walk(config, filter, before, limit)
+        while walk.is_open:
+            for found in self._tuples(walk, await self.database.arun(self._page(walk))):
+                yield found
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Store a checkpoint and move its session on, in one transaction. Raises NotSerializable."""
+        work, stored = self._put(config, checkpoint, metadata, new_versions)
+        self.database.run(work, write=True)
+        return stored
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """As `put`."""
+        work, stored = self._put(config, checkpoint, metadata, new_versions)
+        await self.database.arun(work, write=True)
+        return stored
+
+    def put_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """Store what a task wrote, and the approvals that follow from it, in one transaction. Raises NotSerializable."""
+        self.database.run(self._put_writes(config, writes, task_id, task_path), write=True)
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """As `put_writes`."""
+        await self.database.arun(self._put_writes(config, writes, task_id, task_path), write=True)
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Delete the thread and everything that belongs to it."""
+        self.sessions.delete(thread_id)
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """As `delete_thread`."""
+        await self.sessions.adelete(thread_id)
+
+    def get_next_version(self, current: Any, channel: None) -> Any:
+        """The version after `current`: counts up, also from the texts that LangGraph's own SQL savers use."""
+        if isinstance(current, str):
+            head, _, tail = current.partition(".")
+            return f"{int(head) + 1:0{len(head)}}.{tail}"
+        return (current or 0) + 1
+
+    @property
+    def _translation(self) -> Translation:
+        return Translation(self.serde, self.metadata_keys)
+
+    def _status(self, thread: str) -> Work[SessionStatus | None]:
+        return lambda conn: sessions.status(conn, self.database.tables, thread)
+
+    def _find(self, config: RunnableConfig) -> Work[_Found | None]:
+        place = config["configurable"]
+        key = place["thread_id"], place.get("checkpoint_ns", ""), place.get("checkpoint_id")
+
+        def work(conn: Connection) -> _Found | None:
+            stored = checkpoints.find(conn, self.database.tables, *key)
+            return self._loaded(conn, [stored])[0] if stored else None
+
+        return work
+
+    def _page(self, walk: _Walk) -> Work[builtins.list[_Found]]:
+        def work(conn: Connection) -> builtins.list[_Found]:
+            return self._loaded(conn, walk.chosen(checkpoints.page(conn, self.database.tables, **walk.arguments)))
+
+        return work
+
+    def _loaded(self, conn: Connection, rows: Sequence[StoredCheckpoint]) -> builtins.list[_Found]:
+        t = self.database.tables
+        loaded = []
+        for row in rows:
+            pending = writes.read(conn, t, row.session, [(row.ns, row.id)])[row.ns, row.id]
+            loaded.append((row, pending, checkpoints.contents(conn, t, row, [write.leaf for write in pending])))
+        return loaded
+
+    def _tuples(self, walk: _Walk, page: Sequence[_Found]) -> Iterator[CheckpointTuple]:
+        return (self._translation.tuple(*found) for found in page)
+
+    def _put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> tuple[Work[None], RunnableConfig]:
+        new = self._translation.checkpoint(config, checkpoint, metadata, new_versions)
+        t, now = self.database.tables, self.database.clock
+        place = {"thread_id": new.thread, "checkpoint_ns": new.ns, "checkpoint_id": new.id}
+        return lambda conn: checkpoints.put(conn, t, new, clock.stamp(conn, now)), {"configurable": place}
+
+    def _put_writes(self, config: RunnableConfig, rows: Sequence[tuple[str, Any]], task: str, path: str) -> Work[None]:
+        new = self._translation.writes(config, rows, task, path)
+        t, now = self.database.tables, self.database.clock
+        return lambda conn: writes.put(conn, t, new, clock.stamp(conn, now))
+
+
+_Found = tuple[StoredCheckpoint, Sequence[writes.StoredWrite], checkpoints.Contents]
+
+
+class _Walk:
+    """Where a listing is: what it asks for, what was read last, how many are still wanted."""
+
+    def __init__(
+        self,
+        config: RunnableConfig | None,
+        filter: Mapping[str, Any] | None,
+        before: RunnableConfig | None,
+        limit: int | None,
+    ) -> None:
+        place = config["configurable"] if config else {}
+        self.filter = filter or {}
+        self.left = limit
+        self.is_open = limit is None or limit > 0
+        self.arguments: dict[str, Any] = {
+            "thread": place.get("thread_id"),
+            "ns": place.get("checkpoint_ns"),
+            "id": place.get("checkpoint_id"),
+            "before": before["configurable"].get("checkpoint_id") if before else None,
+            "after": None,
+            "limit": LISTED,
+        }
+
+    def chosen(self, page: Sequence[StoredCheckpoint]) -> Sequence[StoredCheckpoint]:
+        """Those of the page that the listing wants; remembers where it goes on."""
+        fit = [row for row in page if all(row.metadata.get(key) == value for key, value in self.filter.items())]
+        fit = fit[: self.left]
+        if self.left is not None:
+            self.left -= len(fit)
+        self.is_open = len(page) == LISTED and self.left != 0
+        self.arguments["after"] = page[-1] if page else None
+        return fit

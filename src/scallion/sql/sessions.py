@@ -1,0 +1,208 @@
+"""Sessions: the row of a thread, kept in the transaction of its checkpoints, and what a listing needs of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any, Generic, Literal, TypeVar
+
+from sqlalchemy import Connection, Row, and_, case, delete, func, insert, or_, select, update
+from sqlalchemy.dialects import mysql, postgresql, sqlite
+
+from scallion.sql.clock import from_micros
+from scallion.sql.tables import Tables
+
+SessionStatus = Literal["idle", "running", "paused", "failed"]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Page(Generic[T]):
+    """One page of a listing; `next` is the `after` of the next page, None on the last one."""
+
+    items: Sequence[T]
+    next: str | None = None
+
+
+@dataclass(frozen=True)
+class Session:
+    """A thread as a thing to list. Times are UTC and aware; `bytes` counts the distinct values stored."""
+
+    thread: str
+    status: SessionStatus
+    created: datetime
+    updated: datetime
+    owner: str | None = None
+    agent: str | None = None
+    title: str | None = None
+    preview: str | None = None
+    message_count: int = 0
+    pending_count: int = 0
+    bytes: int = 0
+    tags: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, times as ISO 8601 texts."""
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        return plain | {
+            "created": self.created.isoformat(),
+            "updated": self.updated.isoformat(),
+            "tags": list(self.tags),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A session whose row this transaction holds."""
+
+    no: int
+    open_count: int
+    generation: int
+
+
+def claim(conn: Connection, t: Tables, thread: str, now: Any) -> Claimed:
+    """The session of `thread`, made if missing, locked until the transaction ends."""
+    query = select(t.sessions.c.no, t.sessions.c.open_count, t.sessions.c.generation)
+    query = query.where(t.sessions.c.thread == thread).with_for_update()
+    row = conn.execute(query).first()
+    if row is None:
+        conn.execute(_insert_new(conn, t, thread, now))
+        row = conn.execute(query).one()
+    return Claimed(*row)
+
+
+def _insert_new(conn: Connection, t: Tables, thread: str, now: Any) -> Any:
+    values = {
+        "thread": thread, "created": now, "updated": now, "status": "idle", "progress": "idle", "message_count": 0,
+        "pending_count": 0, "open_count": 0, "bytes": 0, "generation": 0,
+    }  # fmt: skip
+    name = conn.dialect.name
+    if name == "postgresql":
+        return postgresql.insert(t.sessions).values(values).on_conflict_do_nothing()
+    if name == "sqlite":
+        return sqlite.insert(t.sessions).values(values).on_conflict_do_nothing()
+    return mysql.insert(t.sessions).values(values).prefix_with("IGNORE")
+
+
+def advance(conn: Connection, t: Tables, no: int, changes: Mapping[str, Any]) -> None:
+    """Write what a new head says about the thread; a `progress` shows unless the thread is paused."""
+    values = dict(changes)
+    if "progress" in values:
+        values["status"] = _shown(t, values["progress"])
+    conn.execute(update(t.sessions).where(t.sessions.c.no == no).values(values))
+
+
+def recount(conn: Connection, t: Tables, no: int) -> None:
+    """Bring the counts of approvals and the status that follows from them up to date."""
+    a = t.approvals.c
+    counted = select(
+        func.count(case((a.status == "pending", 1))), func.count(case((a.status.in_(("pending", "decided")), 1)))
+    ).where(a.session == no)
+    pending, opened = conn.execute(counted).one()
+    status = "paused" if opened else t.sessions.c.progress
+    conn.execute(
+        update(t.sessions).where(t.sessions.c.no == no).values(pending_count=pending, open_count=opened, status=status)
+    )
+
+
+def _shown(t: Tables, progress: str) -> Any:
+    return case((t.sessions.c.open_count > 0, "paused"), else_=progress)
+
+
+def status(conn: Connection, t: Tables, thread: str) -> SessionStatus | None:
+    """The status of the thread; None if there is none."""
+    found: SessionStatus | None = conn.execute(
+        select(t.sessions.c.status).where(t.sessions.c.thread == thread)
+    ).scalar()
+    return found
+
+
+def page(
+    conn: Connection,
+    t: Tables,
+    *,
+    status: str | None = None,
+    owner: str | None = None,
+    tag: str | None = None,
+    search: str | None = None,
+    limit: int = 50,
+    after: str | None = None,
+) -> Page[Session]:
+    """Sessions, last used first."""
+    s = t.sessions.c
+    query = select(t.sessions).order_by(s.updated.desc(), s.no.desc()).limit(limit + 1)
+    wanted = {s.status: status, s.owner: owner}
+    query = query.where(*(column == value for column, value in wanted.items() if value is not None))
+    if tag is not None:
+        query = query.where(s.no.in_(select(t.session_tags.c.session).where(t.session_tags.c.tag == tag)))
+    if search is not None:
+        found = (column.icontains(search, autoescape=True) for column in (s.thread, s.title, s.preview))
+        query = query.where(or_(*found))
+    if after is not None:
+        updated, no = (int(part) for part in after.split("."))
+        query = query.where(or_(s.updated < updated, and_(s.updated == updated, s.no < no)))
+    rows = conn.execute(query).all()
+    last = rows[limit - 1] if len(rows) > limit else None
+    return Page(_sessions(conn, t, rows[:limit]), f"{last.updated}.{last.no}" if last else None)
+
+
+def get(conn: Connection, t: Tables, thread: str, owner: str | None = None) -> Session | None:
+    """The session of `thread`; None if there is none, or it is another owner's."""
+    query = select(t.sessions).where(t.sessions.c.thread == thread)
+    if owner is not None:
+        query = query.where(t.sessions.c.owner == owner)
+    return next(iter(_sessions(conn, t, conn.execute(query).all())), None)
+
+
+def _sessions(conn: Connection, t: Tables, rows: Sequence[Row[Any]]) -> list[Session]:
+    tags: dict[int, list[str]] = {}
+    if rows:
+        query = select(t.session_tags).where(t.session_tags.c.session.in_([row.no for row in rows]))
+        for no, tag in conn.execute(query.order_by(t.session_tags.c.tag)):
+            tags.setdefault(no, []).append(tag)
+    return [_session(row, tags.get(row.no, ())) for row in rows]
+
+
+def _session(row: Row[Any], tags: Iterable[str]) -> Session:
+    return Session(
+        thread=row.thread,
+        status=row.status,
+        created=from_micros(row.created),
+        updated=from_micros(row.updated),
+        owner=row.owner,
+        agent=row.agent,
+        title=row.title,
+        preview=row.preview,
+        message_count=row.message_count,
+        pending_count=row.pending_count,
+        bytes=row.bytes,
+        tags=tuple(tags),
+    )
+
+
+def tag(conn: Connection, t: Tables, thread: str, tags: Sequence[str], owner: str | None = None) -> bool:
+    """Give the session exactly these tags; False if there is no such session."""
+    query = select(t.sessions.c.no).where(t.sessions.c.thread == thread)
+    if owner is not None:
+        query = query.where(t.sessions.c.owner == owner)
+    no = conn.execute(query.with_for_update()).scalar()
+    if no is None:
+        return False
+    conn.execute(delete(t.session_tags).where(t.session_tags.c.session == no))
+    if tags:
+        conn.execute(insert(t.session_tags), [{"session": no, "tag": tag} for tag in sorted(set(tags))])
+    return True
+
+
+def remove(conn: Connection, t: Tables, thread: str, owner: str | None = None) -> None:
+    """Delete the thread with everything that belongs to it."""
+    chosen = select(t.sessions.c.no).where(t.sessions.c.thread == thread)
+    if owner is not None:
+        chosen = chosen.where(t.sessions.c.owner == owner)
+    no = conn.execute(chosen.with_for_update()).scalar()
+    if no is None:
+        return
+    for table in (t.approvals, t.writes, t.entries, t.checkpoints, t.items, t.session_tags):
+        conn.execute(delete(table).where(table.c.session == no))
+    conn.execute(delete(t.sessions).where(t.sessions.c.no == no))

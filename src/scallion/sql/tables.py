@@ -1,0 +1,232 @@
+"""The tables, as SQLAlchemy Core objects.
+
+    sessions      one row per thread: what a listing shows, the head, the counts
+    session_tags  the tags of a session
+    checkpoints   one row per checkpoint: shared form (an item), its numbers, metadata
+    items         content-addressed values, shared by every checkpoint and write of the session
+    entries       per list channel an append-only log of items; a version of the list is a few ranges of it
+    writes        one row per task and checkpoint: the task's pending writes
+    approvals     one row per question to a person, with its decision
+
+Instants are microseconds since 1970 in UTC: exact, ordered and alike in every database.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    literal_column,
+)
+from sqlalchemy.dialects import mysql
+from sqlalchemy.types import TypeEngine
+
+EXACT = "utf8mb4_bin"
+"""MySQL compares texts without case by default; ids differ in case."""
+
+
+@dataclass(frozen=True)
+class Tables:
+    """All tables under one prefix; `version_table` is Alembic's."""
+
+    prefix: str
+    metadata: MetaData
+    sessions: Table
+    session_tags: Table
+    checkpoints: Table
+    items: Table
+    entries: Table
+    writes: Table
+    approvals: Table
+
+    @property
+    def version_table(self) -> str:
+        """The table that holds the schema's revision."""
+        return f"{self.prefix}scallion_version"
+
+
+def exact(length: int) -> TypeEngine[str]:
+    """A text that is compared and ordered byte by byte."""
+    own = String(length).with_variant(mysql.VARCHAR(length, collation=EXACT), "mysql", "mariadb")
+    return own.with_variant(String(length, collation="C"), "postgresql")
+
+
+def number() -> TypeEngine[int]:
+    """A big integer key; SQLite counts only plain INTEGER keys up by itself."""
+    return BigInteger().with_variant(Integer(), "sqlite")
+
+
+def binary() -> TypeEngine[bytes]:
+    """Bytes of any length; MySQL's plain BLOB ends at 64 KB."""
+    return LargeBinary().with_variant(mysql.LONGBLOB(), "mysql", "mariadb")
+
+
+def text() -> TypeEngine[str]:
+    """A text of any length."""
+    return Text().with_variant(mysql.LONGTEXT(collation=EXACT), "mysql", "mariadb")
+
+
+def digest() -> TypeEngine[bytes]:
+    """The 16 bytes of a hash; MySQL indexes only bytes of a bounded length."""
+    return LargeBinary().with_variant(mysql.VARBINARY(16), "mysql", "mariadb")
+
+
+@lru_cache
+def tables(prefix: str = "") -> Tables:
+    """The tables whose names start with `prefix`."""
+    metadata = MetaData()
+    return Tables(
+        prefix,
+        metadata,
+        sessions=_sessions(metadata, prefix),
+        session_tags=_session_tags(metadata, prefix),
+        items=_items(metadata, prefix),
+        checkpoints=_checkpoints(metadata, prefix),
+        entries=_entries(metadata, prefix),
+        writes=_writes(metadata, prefix),
+        approvals=_approvals(metadata, prefix),
+    )
+
+
+def _session_column(prefix: str, **options: bool) -> Column[int]:
+    return Column(
+        "session", BigInteger, ForeignKey(f"{prefix}sessions.no", ondelete="CASCADE"), nullable=False, **options
+    )
+
+
+def _sessions(metadata: MetaData, prefix: str) -> Table:
+    return Table(
+        f"{prefix}sessions",
+        metadata,
+        Column("no", number(), primary_key=True, autoincrement=True),
+        Column("thread", exact(255), nullable=False),
+        Column("created", BigInteger, nullable=False),
+        Column("updated", BigInteger, nullable=False),
+        Column("status", String(16), nullable=False),
+        Column("progress", String(16), nullable=False),
+        Column("owner", exact(255)),
+        Column("agent", exact(255)),
+        Column("title", text()),
+        Column("preview", text()),
+        Column("message_count", Integer, nullable=False),
+        Column("pending_count", Integer, nullable=False),
+        Column("open_count", Integer, nullable=False),
+        Column("bytes", BigInteger, nullable=False),
+        Column("head", exact(64)),
+        Column("generation", Integer, nullable=False),
+        UniqueConstraint("thread", name=f"{prefix}sessions_thread"),
+        Index(f"{prefix}sessions_updated", "updated", "no"),
+        Index(f"{prefix}sessions_status", "status", "updated", "no"),
+        Index(f"{prefix}sessions_owner", "owner", "updated", "no"),
+        sqlite_autoincrement=True,  # a number must not come back: caches and cursors know sessions by it
+    )
+
+
+def _session_tags(metadata: MetaData, prefix: str) -> Table:
+    return Table(
+        f"{prefix}session_tags",
+        metadata,
+        _session_column(prefix, primary_key=True),
+        Column("tag", exact(100), primary_key=True),
+        Index(f"{prefix}session_tags_tag", "tag", "session"),
+        sqlite_with_rowid=False,
+    )
+
+
+def _items(metadata: MetaData, prefix: str) -> Table:
+    return Table(
+        f"{prefix}items",
+        metadata,
+        Column("id", number(), primary_key=True, autoincrement=True),
+        _session_column(prefix),
+        Column("hash", digest(), nullable=False),
+        Column("type", String(32), nullable=False),
+        Column("data", binary(), nullable=False),
+        UniqueConstraint("session", "hash", name=f"{prefix}items_hash"),
+        sqlite_autoincrement=True,
+    )
+
+
+def _checkpoints(metadata: MetaData, prefix: str) -> Table:
+    return Table(
+        f"{prefix}checkpoints",
+        metadata,
+        _session_column(prefix, primary_key=True),
+        Column("ns", exact(512), primary_key=True),
+        Column("id", exact(64), primary_key=True),
+        Column("parent", exact(64)),
+        Column("form", BigInteger, nullable=False),
+        Column("leaves", binary(), nullable=False),
+        Column("metadata", text(), nullable=False),
+        Column("run", exact(64)),
+        Index(f"{prefix}checkpoints_run", "run", sqlite_where=literal_column("run IS NOT NULL")),
+        sqlite_with_rowid=False,
+    )
+
+
+def _entries(metadata: MetaData, prefix: str) -> Table:
+    return Table(
+        f"{prefix}entries",
+        metadata,
+        _session_column(prefix, primary_key=True),
+        Column("channel", exact(255), primary_key=True),
+        Column("pos", BigInteger, primary_key=True, autoincrement=False),
+        Column("item", BigInteger, nullable=False),
+        sqlite_with_rowid=False,
+    )
+
+
+def _writes(metadata: MetaData, prefix: str) -> Table:
+    return Table(
+        f"{prefix}writes",
+        metadata,
+        _session_column(prefix, primary_key=True),
+        Column("ns", exact(512), primary_key=True),
+        Column("checkpoint", exact(64), primary_key=True),
+        Column("task", exact(64), primary_key=True),
+        Column("path", text(), nullable=False),
+        Column("leaves", binary(), nullable=False),
+        sqlite_with_rowid=False,
+    )
+
+
+def _approvals(metadata: MetaData, prefix: str) -> Table:
+    return Table(
+        f"{prefix}approvals",
+        metadata,
+        Column("no", number(), primary_key=True, autoincrement=True),
+        _session_column(prefix),
+        Column("id", exact(64), nullable=False),
+        Column("ns", exact(512), nullable=False),
+        Column("checkpoint", exact(64), nullable=False),
+        Column("root", exact(64), nullable=False),
+        Column("task", exact(64), nullable=False),
+        Column("status", String(16), nullable=False),
+        Column("kind", String(32), nullable=False),
+        Column("owner", exact(255)),
+        Column("requested_by", exact(255)),
+        Column("tool", exact(255)),
+        Column("payload", text(), nullable=False),
+        Column("created", BigInteger, nullable=False),
+        Column("expires", BigInteger),
+        Column("decision", text()),
+        Column("decided_by", exact(255)),
+        Column("decided", BigInteger),
+        UniqueConstraint("session", "id", name=f"{prefix}approvals_session"),
+        Index(f"{prefix}approvals_id", "id"),
+        Index(f"{prefix}approvals_status", "status", "no"),
+        Index(f"{prefix}approvals_owner", "owner", "status", "no"),
+        sqlite_autoincrement=True,
+    )

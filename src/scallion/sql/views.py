@@ -1,0 +1,214 @@
+"""`approvals` and `sessions`: what a person or a program asks about, in both colours, without langgraph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from sqlalchemy import Connection
+
+from scallion.errors import ConfigurationError
+from scallion.sql import clock, ledger, sessions
+from scallion.sql.engines import Database, Work
+from scallion.sql.sessions import Page, Session
+from scallion.values import Approval, ApprovalStatus
+
+
+@dataclass(frozen=True)
+class _View:
+    database: Database
+    owner: str | None = None
+
+    def for_owner(self, owner: str) -> Self:
+        """The same view of what belongs to `owner` only; another owner's things are unknown to it."""
+        return replace(self, owner=owner)
+
+    def _scope(self, owner: str | None) -> str | None:
+        if self.owner is not None and owner not in (None, self.owner):
+            raise ConfigurationError("this view is bound to one owner")
+        return owner if self.owner is None else self.owner
+
+
+class Approvals(_View):
+    """The approvals of every thread of a database."""
+
+    def list(
+        self,
+        status: ApprovalStatus | None = "pending",
+        *,
+        thread: str | None = None,
+        owner: str | None = None,
+        tool: str | None = None,
+        kind: str | None = None,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[Approval]:
+        """One page of approvals, the oldest first; `status=None` means all. `after` is the `next` of the page before."""
+        return self.database.run(self._list(status, thread, owner, tool, kind, limit, after))
+
+    async def alist(
+        self,
+        status: ApprovalStatus | None = "pending",
+        *,
+        thread: str | None = None,
+        owner: str | None = None,
+        tool: str | None = None,
+        kind: str | None = None,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[Approval]:
+        """As `list`."""
+        return await self.database.arun(self._list(status, thread, owner, tool, kind, limit, after))
+
+    def get(self, id: str, *, thread: str | None = None) -> Approval:
+        """The approval of that id. Raises UnknownApproval; `thread` tells copies of a thread apart."""
+        return self.database.run(self._get(id, thread))
+
+    async def aget(self, id: str, *, thread: str | None = None) -> Approval:
+        """As `get`."""
+        return await self.database.arun(self._get(id, thread))
+
+    def decide(self, id: str, decision: Any, by: str | None = None) -> Approval:
+        """Store the decision, if it fits and nobody was first.
+
+        `decision`: a Decision or its JSON. Raises UnknownApproval, InvalidDecision, AlreadyDecided or ApprovalExpired;
+        then nothing was stored.
+        """
+        return self.decide_all({id: decision}, by)[0]
+
+    async def adecide(self, id: str, decision: Any, by: str | None = None) -> Approval:
+        """As `decide`."""
+        return (await self.adecide_all({id: decision}, by))[0]
+
+    def decide_all(self, decisions: Mapping[str, Any], by: str | None = None) -> Sequence[Approval]:
+        """Store all of the decisions, by approval id, or none of them. Raises as `decide`."""
+        return self.database.run(self._decide(decisions, by), write=True)
+
+    async def adecide_all(self, decisions: Mapping[str, Any], by: str | None = None) -> Sequence[Approval]:
+        """As `decide_all`."""
+        return await self.database.arun(self._decide(decisions, by), write=True)
+
+    def withdraw(self, id: str, by: str | None = None) -> Approval:
+        """Take a decision back that was not used yet. Raises UnknownApproval, or DecisionError if there is none."""
+        return self.database.run(self._withdraw(id), write=True)
+
+    async def awithdraw(self, id: str, by: str | None = None) -> Approval:
+        """As `withdraw`."""
+        return await self.database.arun(self._withdraw(id), write=True)
+
+    def close(self, thread: str, status: ApprovalStatus) -> int:
+        """Mark what is pending or decided on the thread "superseded", "cancelled" or "expired"; how many there were."""
+        return self.database.run(self._close(thread, status), write=True)
+
+    async def aclose(self, thread: str, status: ApprovalStatus) -> int:
+        """As `close`."""
+        return await self.database.arun(self._close(thread, status), write=True)
+
+    def _list(
+        self,
+        status: str | None,
+        thread: str | None,
+        owner: str | None,
+        tool: str | None,
+        kind: str | None,
+        limit: int,
+        after: str | None,
+    ) -> Work[Page[Approval]]:
+        wanted: dict[str, Any] = {"status": status, "thread": thread, "tool": tool, "kind": kind, "after": after}
+        owner = self._scope(owner)
+        return lambda conn: ledger.page(conn, self.database.tables, owner=owner, limit=limit, **wanted)
+
+    def _get(self, id: str, thread: str | None) -> Work[Approval]:
+        return lambda conn: ledger.get(conn, self.database.tables, id, thread=thread, owner=self.owner)
+
+    def _decide(self, decisions: Mapping[str, Any], by: str | None) -> Work[Sequence[Approval]]:
+        def work(conn: Connection) -> Sequence[Approval]:
+            now = clock.read(conn, self.database.clock)
+            return ledger.decide(conn, self.database.tables, decisions, by=by, now=now, owner=self.owner)
+
+        return work
+
+    def _withdraw(self, id: str) -> Work[Approval]:
+        return lambda conn: ledger.withdraw(conn, self.database.tables, id, owner=self.owner)
+
+    def _close(self, thread: str, status: ApprovalStatus) -> Work[int]:
+        if status not in ("superseded", "cancelled", "expired"):
+            raise ConfigurationError(f'approvals are closed as "superseded", "cancelled" or "expired", not {status!r}')
+        return lambda conn: ledger.close(conn, self.database.tables, thread, status, self.owner)
+
+
+class Sessions(_View):
+    """The threads of a database."""
+
+    def list(
+        self,
+        *,
+        status: str | None = None,
+        owner: str | None = None,
+        tag: str | None = None,
+        search: str | None = None,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[Session]:
+        """One page of sessions, the last used first. `search` looks into thread, title and preview."""
+        return self.database.run(self._list(status, owner, tag, search, limit, after))
+
+    async def alist(
+        self,
+        *,
+        status: str | None = None,
+        owner: str | None = None,
+        tag: str | None = None,
+        search: str | None = None,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[Session]:
+        """As `list`."""
+        return await self.database.arun(self._list(status, owner, tag, search, limit, after))
+
+    def get(self, thread: str) -> Session | None:
+        """The session of the thread, or None."""
+        return self.database.run(self._get(thread))
+
+    async def aget(self, thread: str) -> Session | None:
+        """As `get`."""
+        return await self.database.arun(self._get(thread))
+
+    def delete(self, thread: str) -> None:
+        """Delete the thread and everything that belongs to it; no error if there is none."""
+        self.database.run(self._delete(thread), write=True)
+
+    async def adelete(self, thread: str) -> None:
+        """As `delete`."""
+        await self.database.arun(self._delete(thread), write=True)
+
+    def tag(self, thread: str, *tags: str) -> bool:
+        """Give the session exactly these tags; False if there is no such session."""
+        return self.database.run(self._tag(thread, tags), write=True)
+
+    async def atag(self, thread: str, *tags: str) -> bool:
+        """As `tag`."""
+        return await self.database.arun(self._tag(thread, tags), write=True)
+
+    def _list(
+        self,
+        status: str | None,
+        owner: str | None,
+        tag: str | None,
+        search: str | None,
+        limit: int,
+        after: str | None,
+    ) -> Work[Page[Session]]:
+        wanted: dict[str, Any] = {"status": status, "tag": tag, "search": search, "after": after}
+        owner = self._scope(owner)
+        return lambda conn: sessions.page(conn, self.database.tables, owner=owner, limit=limit, **wanted)
+
+    def _get(self, thread: str) -> Work[Session | None]:
+        return lambda conn: sessions.get(conn, self.database.tables, thread, self.owner)
+
+    def _delete(self, thread: str) -> Work[None]:
+        return lambda conn: sessions.remove(conn, self.database.tables, thread, self.owner)
+
+    def _tag(self, thread: str, tags: Sequence[str]) -> Work[bool]:
+        return lambda conn: sessions.tag(conn, self.database.tables, thread, tags, self.owner)
