@@ -1,7 +1,7 @@
 """Checkpoints: what they share is kept once.
 
-A checkpoint is a *form* (names of channels and nodes, an item that many checkpoints share) and its *leaves* (versions and
-references to values, as numbers). Values of channels that did not change keep the references of the parent.
+A checkpoint is a *form* (names of channels and nodes, an item that many checkpoints share) and its *leaves* (versions
+and references to values, as numbers). Values of channels that did not change keep the references of the parent.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Versions = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class NewCheckpoint:
-    """A checkpoint to store. `plans` has the new values; `plan_again` plans one that the parent turns out not to have."""
+    """A checkpoint to store. `plans` has the new values; `plan_again` plans one that the parent does not have."""
 
     thread: str
     ns: str

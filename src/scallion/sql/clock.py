@@ -18,19 +18,19 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 
 
-class _server_now(FunctionElement[int]):  # noqa: N801: SQLAlchemy's way to name a function
+class _ServerNow(FunctionElement[int]):
     type = BigInteger()
     inherit_cache = True
 
 
-@compiles(_server_now, "postgresql")
-def _postgresql(element: _server_now, compiler: SQLCompiler, **options: Any) -> str:
+@compiles(_ServerNow, "postgresql")
+def _postgresql(element: _ServerNow, compiler: SQLCompiler, **options: Any) -> str:
     return "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)"
 
 
-@compiles(_server_now, "mysql")
-@compiles(_server_now, "mariadb")
-def _mysql(element: _server_now, compiler: SQLCompiler, **options: Any) -> str:
+@compiles(_ServerNow, "mysql")
+@compiles(_ServerNow, "mariadb")
+def _mysql(element: _ServerNow, compiler: SQLCompiler, **options: Any) -> str:
     return "CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)"
 
 
@@ -40,7 +40,7 @@ def stamp(conn: Connection, clock: Clock | None) -> ColumnElement[int]:
         return literal(to_micros(clock()), BigInteger)
     if conn.dialect.name == "sqlite":  # its clock is this machine's
         return literal(time.time_ns() // 1000, BigInteger)
-    return _server_now()
+    return _ServerNow()
 
 
 def read(conn: Connection, clock: Clock | None) -> datetime:

@@ -1,7 +1,7 @@
 """Values as shared pieces: what is written again is stored once.
 
-A value becomes a plan: a `Blob` (serialised bytes with their hash), or a list or small dict of plans. Stored blobs become
-items; the plan then becomes a *leaf*, which is what rows hold:
+A value becomes a plan: a `Blob` (serialised bytes with their hash), or a list or small dict of plans. Stored blobs
+become items; the plan then becomes a *leaf*, which is what rows hold:
 
     7                       the item 7
     ["msgpack", b"..."]     a small value, in place
@@ -36,8 +36,8 @@ Leaf = Any
 class Serde(Protocol):
     """LangGraph's serializer."""
 
-    def dumps_typed(self, obj: Any) -> tuple[str, bytes]: ...  # noqa: D102
-    def loads_typed(self, data: tuple[str, bytes]) -> Any: ...  # noqa: D102
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]: ...
+    def loads_typed(self, data: tuple[str, bytes]) -> Any: ...
 
 
 @dataclass(frozen=True)

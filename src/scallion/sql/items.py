@@ -84,7 +84,7 @@ def _placed(
 ) -> dict[int, list[int]]:
     """The positions of each item in these ranges, in the order of the list."""
     query = select(t.entries.c.pos, t.entries.c.item).where(_within(t, session, channel, ranges))
-    by_pos = {pos: item for pos, item in conn.execute(query)}
+    by_pos = {row.pos: row.item for row in conn.execute(query)}
     places: dict[int, list[int]] = {}
     for first, last in ranges:
         for pos in range(first, last + 1):

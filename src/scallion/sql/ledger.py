@@ -54,13 +54,9 @@ class Place:
 def ask(conn: Connection, t: Tables, session: int, place: Place, questions: Sequence[Question], now: Any) -> None:
     """Record the questions that a task asks now; what it asked before and asks no more is used."""
     _use(conn, t, session, place, except_ids=[question.id for question in questions])
-    known = dict(
-        conn.execute(
-            select(t.approvals.c.id, t.approvals.c.payload).where(
-                t.approvals.c.session == session, t.approvals.c.id.in_([question.id for question in questions])
-            )
-        ).tuples()
-    )
+    a = t.approvals.c
+    query = select(a.id, a.payload).where(a.session == session, a.id.in_([question.id for question in questions]))
+    known = {row.id: row.payload for row in conn.execute(query)}
     for question in questions:
         _ask_one(conn, t, session, place, question, known.get(question.id), now)
     sessions.recount(conn, t, session)
@@ -238,7 +234,7 @@ def _found(conn: Connection, t: Tables, id: str, thread: str | None, owner: str 
 def _approval(row: Row[Any]) -> Approval:
     decision = json.loads(row.decision) if row.decision else None
     return _read(row.id, json.loads(row.payload), row.thread).replace(
-        status=cast(ApprovalStatus, row.status),
+        status=cast("ApprovalStatus", row.status),
         owner=row.owner,
         requested_by=row.requested_by,
         created_at=from_micros(row.created),

@@ -39,10 +39,10 @@ LISTED = 20
 class SQLCheckpointer(BaseCheckpointSaver[Any]):
     """Keeps the threads of any LangGraph graph in a SQL database, for sync and async callers alike.
 
-    `url_or_engine`: a SQLAlchemy URL (`sqlite:///agent.db`, `postgresql+psycopg://...`), an `Engine` or an `AsyncEngine`.
+    `url_or_engine`: a SQLAlchemy URL (`sqlite:///agent.db`, `postgresql+psycopg://...`), an `Engine`, an `AsyncEngine`.
     `prefix`: put in front of every table's name. `serde`: LangGraph's serializer, by default a strict one.
-    `metadata_keys`: keys of `configurable` that are copied into the metadata; no others are. `auto_upgrade`: migrate the
-    schema on first use, by default for SQLite only. `clock`: gives aware times instead of the database.
+    `metadata_keys`: keys of `configurable` that are copied into the metadata; no others are. `auto_upgrade`: migrate
+    the schema on first use, by default for SQLite only. `clock`: gives aware times instead of the database.
     Raises ConfigurationError for what is not supported.
     """
 
@@ -168,7 +168,7 @@ class SQLCheckpointer(BaseCheckpointSaver[Any]):
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Store what a task wrote, and the approvals that follow from it, in one transaction. Raises NotSerializable."""
+        """Store what a task wrote and the approvals that follow from it, at once. Raises NotSerializable."""
         self.database.run(self._put_writes(config, writes, task_id, task_path), write=True)
 
     async def aput_writes(
@@ -217,7 +217,7 @@ class SQLCheckpointer(BaseCheckpointSaver[Any]):
 
     def _loaded(self, conn: Connection, rows: Sequence[StoredCheckpoint]) -> builtins.list[_Found]:
         t = self.database.tables
-        loaded = []
+        loaded: builtins.list[_Found] = []
         for row in rows:
             pending = writes.read(conn, t, row.session, [(row.ns, row.id)])[row.ns, row.id]
             loaded.append((row, pending, checkpoints.contents(conn, t, row, [write.leaf for write in pending])))

@@ -100,10 +100,9 @@ def tables(prefix: str = "") -> Tables:
     )
 
 
-def _session_column(prefix: str, **options: bool) -> Column[int]:
-    return Column(
-        "session", BigInteger, ForeignKey(f"{prefix}sessions.no", ondelete="CASCADE"), nullable=False, **options
-    )
+def _session_column(prefix: str, primary_key: bool = False) -> Column[int]:
+    owner = ForeignKey(f"{prefix}sessions.no", ondelete="CASCADE")
+    return Column("session", BigInteger, owner, nullable=False, primary_key=primary_key)
 
 
 def _sessions(metadata: MetaData, prefix: str) -> Table:

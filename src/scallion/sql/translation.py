@@ -71,7 +71,7 @@ class Translation:
         allowed = {key: place[key] for key in self.metadata_keys if key in place}
         merged = get_checkpoint_metadata({"metadata": config.get("metadata") or {}, "configurable": allowed}, metadata)
         try:
-            return cast(Mapping[str, Any], json.loads(json.dumps(merged)))
+            return cast("Mapping[str, Any]", json.loads(json.dumps(merged)))
         except (TypeError, ValueError) as error:
             raise NotSerializable("metadata", type(error).__name__) from None
 
@@ -107,8 +107,8 @@ class Translation:
         }
         return CheckpointTuple(
             config=_config(stored, stored.id),
-            checkpoint=cast(Checkpoint, checkpoint),
-            metadata=cast(CheckpointMetadata, stored.metadata),
+            checkpoint=cast("Checkpoint", checkpoint),
+            metadata=cast("CheckpointMetadata", stored.metadata),
             parent_config=_config(stored, stored.parent) if stored.parent else None,
             pending_writes=[(write.task, write.channel, self._value(write, contents)) for write in pending],
         )

@@ -44,7 +44,7 @@ class Approvals(_View):
         limit: int = 50,
         after: str | None = None,
     ) -> Page[Approval]:
-        """One page of approvals, the oldest first; `status=None` means all. `after` is the `next` of the page before."""
+        """One page of approvals, the oldest first; `status=None` means all. `after`: `next` of the page before."""
         return self.database.run(self._list(status, thread, owner, tool, kind, limit, after))
 
     async def alist(

@@ -16,7 +16,7 @@ from scallion.sql.tables import Tables
 
 @dataclass(frozen=True, slots=True)
 class NewWrites:
-    """What one task wrote: (index, channel, plan) each; a negative index is a special channel's and may be rewritten."""
+    """What one task wrote: (index, channel, plan) each; a negative index is a special channel's."""
 
     thread: str
     place: Place
