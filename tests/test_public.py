@@ -13,9 +13,9 @@ import scallion
 ROOT = Path(__file__).parents[1]
 
 NAMES = """
-    Agent Limits SQLCheckpointer Inbox filters __version__
+    Agent Limits SQLCheckpointer Inbox Policy filters errors events
     Filter TokenTransform around_turn around_chat around_tool token_transform compose pause transient
-    Completed Paused Approval Context Decision
+    Completed Paused Approval Decision
     approve edit reject respond happened rerun stop
     TurnRequest ChatRequest ChatReply ToolRequest ToolReply ToolFailure
     TurnStarted ModelStarted Token Reasoning ToolCallDelta Retracted ModelFinished ToolStarted ToolFinished FilterActed

@@ -112,7 +112,8 @@ def _told(name: str, result: ToolMessage) -> str:
     what = {"refund_order": "refund", "send_email": "e-mail"}.get(name, name)
     if result.status == "error":
         return f"The {what} was not made: {result.text.rstrip('.')}."
-    return f"Done. {result.text.rstrip('.')}."
+    notice, _, text = result.text.rpartition("\n\n")  # a person's change stands in front of the result
+    return f"Done{', as a colleague changed it' if notice else ''}. {text.rstrip('.')}."
 
 
 def _refund(wish: Wish) -> dict[str, Any]:

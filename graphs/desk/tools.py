@@ -39,15 +39,17 @@ def send_email(to: str, subject: str, body: str) -> str:
 send_email.metadata = {"sensitive": True}
 
 
-def describe_refund(args: Mapping[str, Any]) -> str:
+def describe_refund(call: Mapping[str, Any]) -> str:
     """The refund in one sentence, for whoever decides."""
+    args = call["args"]
     amount = args.get("amount")
     what = "all that is left" if amount is None else f"{amount:.2f} EUR"
     return f"Refund {what} of order {args.get('order_id')}. Reason: {args.get('reason')}"
 
 
-def describe_email(args: Mapping[str, Any]) -> str:
+def describe_email(call: Mapping[str, Any]) -> str:
     """The e-mail as the customer would read it."""
+    args = call["args"]
     return f"To {args.get('to')}: {args.get('subject')}\n\n{args.get('body')}"
 
 

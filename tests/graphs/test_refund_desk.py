@@ -83,7 +83,7 @@ def test_a_person_lowers_the_amount(desk: ModuleType, desk_db: Path) -> None:
     lower = edit({"order_id": 1043, "reason": "scratched", "amount": 5.0})
     done = desk.agent.resume("t", {ids["refund_order"]: lower})
     assert rows(desk_db, "refunds") == [(1, 1043, 500, "scratched")]
-    assert "5.00 EUR" in done.answer
+    assert "as a colleague changed it. Refund 1: 5.00 EUR of order 1043" in done.answer
 
 
 def test_what_a_person_reads(desk: ModuleType) -> None:
