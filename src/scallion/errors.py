@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from scallion.values import Approval, Completed, Decision
@@ -214,7 +214,9 @@ class NotSerializable(StorageError):
     def __init__(self, channel: str, type: str, reason: str = "") -> None:
         self.channel = channel
         self.type = type
-        super().__init__(f"channel {channel!r} holds a {type} that cannot be stored" + (f": {reason}" if reason else ""))
+        super().__init__(
+            f"channel {channel!r} holds a {type} that cannot be stored" + (f": {reason}" if reason else "")
+        )
 
 
 class TypeBlocked(StorageError):

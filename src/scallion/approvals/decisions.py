@@ -1,6 +1,6 @@
 """Reading and checking decisions: the one place where a decision is found valid or not.
 
-Whoever decides (`resume`, the inbox, the command line, a node of the bare graph) asks `check` before anything is stored.
+Whoever decides (`resume`, the inbox, the command line, a node of the bare graph) asks before anything is stored.
 """
 
 from __future__ import annotations
@@ -90,7 +90,9 @@ def _check_schema(value: Any, schema: Mapping[str, Any], what: str, approval: Ap
     from referencing import Registry
 
     # An empty registry: a reference to somewhere else is never fetched.
-    errors = sorted(Draft202012Validator(schema, registry=Registry()).iter_errors(value), key=lambda e: list(map(str, e.path)))
+    errors = sorted(
+        Draft202012Validator(schema, registry=Registry()).iter_errors(value), key=lambda e: list(map(str, e.path))
+    )
     if errors:
         told = "; ".join(_told(error) for error in errors[:5])
         raise InvalidDecision(f"{what}: {told}", approval)

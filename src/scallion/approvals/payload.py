@@ -90,4 +90,6 @@ def _foreign(interrupt_id: str, value: Any, thread: str) -> Approval:
             allowed=("approve", "edit", "reject", "respond"),
             description=str(value.get("description", "")),
         )
-    return Approval(id=interrupt_id, thread=thread, kind="question", description=value if isinstance(value, str) else repr(value))
+    return Approval(
+        id=interrupt_id, thread=thread, kind="question", description=value if isinstance(value, str) else repr(value)
+    )

@@ -1,0 +1,347 @@
+"""The agent: what a user holds."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, TypedDict, Unpack
+
+from langchain_core.messages import BaseMessage
+from langgraph.graph.state import CompiledStateGraph
+
+from scallion.assembly import as_messages, as_model, as_saver, as_tools
+from scallion.bridge import enter_async, enter_sync
+from scallion.errors import ConfigurationError, NotPaused, ThreadError
+from scallion.events import Event, TurnStarted
+from scallion.filters.filter import CHAINS, Filter, check
+from scallion.filters.state import StateRules
+from scallion.history import is_transient
+from scallion.loop.graph import build_loop
+from scallion.loop.invocation import Cancelled, Delivery, Invocation, current_invocation
+from scallion.loop.state import Limits
+from scallion.streaming import astream, stream
+from scallion.threads import CANCELLED, Threads, running
+from scallion.turn import LoopPause, Resumption, Turn, TurnRunner, new_turn_id
+from scallion.values import Approval, Completed, Paused, TurnRequest
+
+Result = Completed | Paused
+INNERMOST = {"turn": "loop", "chat": "model", "tool": "tool"}
+
+
+class CallOptions(TypedDict, total=False):
+    """What every verb takes by keyword.
+
+    `owner` and `user`: whose thread it is, and who asks. `env`: anything, handed to filters and tools, not stored.
+    `system_prompt`: put behind the agent's for this call. `config`, `durability`: LangGraph's. `wait`: seconds to wait
+    for a thread that is busy.
+    """
+
+    owner: str | None
+    user: str | None
+    env: Any
+    system_prompt: Any
+    filters_env: Any
+    config: Mapping[str, Any] | None
+    durability: Literal["sync", "async", "exit"] | None
+    wait: float
+
+
+class Agent:
+    """A model, its tools and an onion of filters; each verb runs one turn on one thread.
+
+    Raises ConfigurationError for parts that cannot work together. See `docs/quickstart.md`.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        tools: Sequence[Any] = (),
+        filters: Iterable[Filter] = (),
+        system_prompt: Any = None,
+        checkpointer: Any = None,
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+        name: str = "agent",
+        context_schema: type | None = None,
+        store: Any = None,
+        on_message_while_paused: Literal["refuse", "supersede"] = "refuse",
+        on_changed: Literal["refuse", "ask"] = "refuse",
+        tool_concurrency: int | None = None,
+        trace: bool = True,
+        resolve: Callable[[type], Any] | None = None,
+    ) -> None:
+        self.name = name
+        self.filters = check(filters)
+        own_tools = [tool for one in self.filters for tool in one.tools]
+        self.tools = as_tools([*tools, *own_tools])
+        self.checkpointer = as_saver(checkpointer)
+        by_name = {tool.name: tool for tool in self.tools if not isinstance(tool, dict)}
+        self._check(by_name, on_message_while_paused, on_changed)
+        self._rules = StateRules(self.filters)
+        self._transforms = [(one.name, one.token_transform) for one in self.filters if one.token_transform]
+        self.graph: CompiledStateGraph[Any, Any, Any, Any] = build_loop(
+            model=as_model(model),
+            tools=self.tools,
+            filters=self.filters,
+            rules=self._rules,
+            limits=limits,
+            system_prompt=system_prompt,
+            tool_concurrency=tool_concurrency,
+            checkpointer=self.checkpointer,
+            store=store,
+            context_schema=context_schema,
+            name=name,
+        )
+        self._has_context = context_schema is not None
+        self._threads = Threads(self.graph, self.checkpointer, self.filters, by_name, on_message_while_paused)
+        self._turns = TurnRunner(self.graph, self.filters, self._rules, durable=self.checkpointer is not None)
+
+    def _check(self, tools: Mapping[str, Any], on_message: str, on_changed: str) -> None:
+        if on_message not in ("refuse", "supersede"):
+            raise ConfigurationError(f'on_message_while_paused is "refuse" or "supersede", not {on_message!r}')
+        if on_changed != "refuse":
+            raise ConfigurationError(f'on_changed is "refuse" for now, not {on_changed!r}')
+        for one in self.filters:
+            one.check_tools(frozenset(tools))
+            if one.can_pause and self.checkpointer is None:
+                raise ConfigurationError(f"filter {one.name!r} can pause: build the Agent with checkpointer=...")
+        for name, tool in tools.items():
+            if (tool.metadata or {}).get("external") and self.checkpointer is None:
+                raise ConfigurationError(
+                    f"tool {name!r} is external and so pauses: build the Agent with checkpointer=..."
+                )
+
+    @property
+    def layers(self) -> dict[str, list[str]]:
+        """The names of the filters around each chain, outermost first."""
+        return {chain: [one.name for one in self.filters if one.hook(chain) is not None] for chain in CHAINS}
+
+    def __repr__(self) -> str:
+        onion = "".join(
+            f"\n  {chain}: {' > '.join([*names, INNERMOST[chain]])}" for chain, names in self.layers.items()
+        )
+        return f"Agent({self.name!r}){onion}"
+
+    # One verb, two colours, streamed or not: all of them run `_start` or `_resume`.
+
+    def invoke(self, input: Any, *, thread: str | None = None, **options: Unpack[CallOptions]) -> Result:
+        """Run one turn: Completed with the answer, or Paused with what a person has to decide.
+
+        `input` is a text, a message, or a list of messages (OpenAI dicts too). `thread` names the conversation.
+        Raises ThreadPaused, ThreadBusy, ModelError, FilterError, LimitExceeded.
+        """
+        return self._sync(*self._starting(input, thread, options))
+
+    async def ainvoke(self, input: Any, *, thread: str | None = None, **options: Unpack[CallOptions]) -> Result:
+        """`invoke` on the running event loop."""
+        return await enter_async(self._starting(input, thread, options)[0])
+
+    def stream(
+        self, input: Any, *, thread: str | None = None, **options: Unpack[CallOptions]
+    ) -> Iterator[Event | Result]:
+        """The events of the turn as they happen, then Completed or Paused; closing the stream stops the turn."""
+        return stream(*self._starting(input, thread, options))
+
+    def astream(
+        self, input: Any, *, thread: str | None = None, **options: Unpack[CallOptions]
+    ) -> AsyncIterator[Event | Result]:
+        """`stream` on the running event loop."""
+        return astream(*self._starting(input, thread, options))
+
+    def resume(
+        self, thread: str, decisions: Any = None, *, by: str | None = None, **options: Unpack[CallOptions]
+    ) -> Result:
+        """Go on with a turn that paused or was interrupted.
+
+        `decisions`: `{approval_id: decision}`, one decision for all that pend, or None for those that were recorded.
+        Decisions for some of the approvals are fine. A decision that may not be stored is refused before anything is:
+        raises UnknownApproval, InvalidDecision, AlreadyDecided, ApprovalExpired, PauseChanged; NotPaused where there is
+        nothing to resume. `by` says who decided.
+        """
+        return self._sync(*self._resuming(thread, decisions, by, options))
+
+    async def aresume(
+        self, thread: str, decisions: Any = None, *, by: str | None = None, **options: Unpack[CallOptions]
+    ) -> Result:
+        """`resume` on the running event loop."""
+        return await enter_async(self._resuming(thread, decisions, by, options)[0])
+
+    def stream_resume(
+        self, thread: str, decisions: Any = None, *, by: str | None = None, **options: Unpack[CallOptions]
+    ) -> Iterator[Event | Result]:
+        """`resume` as a stream of events."""
+        return stream(*self._resuming(thread, decisions, by, options))
+
+    def astream_resume(
+        self, thread: str, decisions: Any = None, *, by: str | None = None, **options: Unpack[CallOptions]
+    ) -> AsyncIterator[Event | Result]:
+        """`stream_resume` on the running event loop."""
+        return astream(*self._resuming(thread, decisions, by, options))
+
+    def cancel(self, thread: str) -> bool:
+        """Stop the turn of a thread; returns whether there was one.
+
+        A turn that runs in this process stops before its next model or tool call. A paused or interrupted one is
+        closed: its open calls are answered "cancelled", its approvals marked so. The thread takes a new message.
+        """
+        with enter_sync():
+            return self._cancel(thread)
+
+    async def acancel(self, thread: str) -> bool:
+        """`cancel` on the running event loop."""
+        return await enter_async(self._cancel, thread)
+
+    def recover(self, thread: str, **options: Unpack[CallOptions]) -> Result | None:
+        """Go on with a turn that a crash interrupted; None where there is none.
+
+        A tool that was running when the process died is run again: whether it took effect is not known.
+        """
+        try:
+            return self.resume(thread, **options)
+        except NotPaused:
+            return None
+
+    async def arecover(self, thread: str, **options: Unpack[CallOptions]) -> Result | None:
+        """`recover` on the running event loop."""
+        try:
+            return await self.aresume(thread, **options)
+        except NotPaused:
+            return None
+
+    def _sync(self, work: Callable[[], Result], here: Invocation) -> Result:
+        with enter_sync():
+            return work()
+
+    def _starting(
+        self, input: Any, thread: str | None, options: CallOptions
+    ) -> tuple[Callable[[], Result], Invocation]:
+        messages = as_messages(input)
+        here = self._invocation(thread or uuid.uuid4().hex, options)
+        return (lambda: self._claimed(here, options, lambda config: self._start(messages, here, config, options))), here
+
+    def _resuming(
+        self, thread: str, decisions: Any, by: str | None, options: CallOptions
+    ) -> tuple[Callable[[], Result], Invocation]:
+        if self.checkpointer is None:
+            raise ConfigurationError("resume() needs a checkpointer: build the Agent with checkpointer=...")
+        here = self._invocation(thread, options)
+        return (
+            lambda: self._claimed(here, options, lambda config: self._resume(here, config, decisions, by, options))
+        ), here
+
+    def _invocation(self, thread: str, options: CallOptions) -> Invocation:
+        given = {name: options.get(name) for name in ("owner", "user", "env", "system_prompt", "filters_env")}
+        return Invocation(turn=new_turn_id(), thread=thread, **given)  # type: ignore[arg-type]
+
+    def _claimed(self, here: Invocation, options: CallOptions, run: Callable[[dict[str, Any]], Result]) -> Result:
+        """Run a turn while no other one runs on its thread in this process."""
+        config = self._config(here, options)
+        if here.emit is not None:
+            here.delivery = Delivery(self._transforms, here.emit)
+        token = current_invocation.set(here)
+        try:
+            with running.claim(self._threads.key(str(here.thread)), here, options.get("wait") or 0):
+                return run(config)
+        except Cancelled:
+            raise ThreadError(str(here.thread), f"the turn on thread {here.thread!r} was cancelled") from None
+        finally:
+            current_invocation.reset(token)
+
+    def _config(self, here: Invocation, options: CallOptions) -> dict[str, Any]:
+        given = dict(options.get("config") or {})
+        who = {"owner": here.owner, "user": here.user, "agent": self.name}
+        metadata = {name: value for name, value in who.items() if value is not None}
+        return {
+            **given,
+            "configurable": {**given.get("configurable", {}), "thread_id": here.thread},
+            "metadata": {**given.get("metadata", {}), **metadata},
+        }
+
+    def _graph_options(self, here: Invocation, options: CallOptions) -> dict[str, Any]:
+        chosen: dict[str, Any] = {}
+        if options.get("durability") is not None:
+            chosen["durability"] = options.get("durability")
+        if self._has_context:
+            chosen["context"] = here.env
+        return chosen
+
+    def _start(
+        self, messages: list[BaseMessage], here: Invocation, config: dict[str, Any], options: CallOptions
+    ) -> Result:
+        commits = self._turns.wraps_turns or any(map(is_transient, messages))
+        head = None
+        if self.checkpointer is not None:
+            head = self._threads.ready(config, str(here.thread), full=commits)
+            if head is not None and head.marker:
+                self._finish_open_turn(here, config, options, head)
+                head = self._threads.head(config)
+        base = (list(head.messages) if head else []) if commits else None
+        request = TurnRequest(messages, context=here.context(head.values if head else {}, here.turn))
+        turn = Turn(str(here.turn), here, config, request, base, self._graph_options(here, options))
+        if head is not None:
+            turn.resumption = Resumption(head.values, None)
+        return self._run(turn)
+
+    def _finish_open_turn(self, here: Invocation, config: dict[str, Any], options: CallOptions, head: Any) -> None:
+        """A crash fell between the end of the loop and the commit: do the rest of that turn."""
+        turn = self._continued(here, config, options, head, Resumption(head.values, None, ended=True), True)
+        self._turns.run(turn)
+
+    def _resume(
+        self, here: Invocation, config: dict[str, Any], decisions: Any, by: str | None, options: CallOptions
+    ) -> Result:
+        head = self._threads.head(config)
+        found = self._threads.decided(head, str(here.thread), decisions, by)
+        if not isinstance(found, Resumption):
+            return self._paused(found, head.messages, here)
+        turn = self._continued(here, config, options, head, found, found.answers or found.held or True)
+        here.turn = turn.id
+        return self._run(turn)
+
+    def _continued(
+        self,
+        here: Invocation,
+        config: dict[str, Any],
+        options: CallOptions,
+        head: Any,
+        resumption: Resumption,
+        why: Any,
+    ) -> Turn:
+        marker, account = head.marker or {}, head.values.get("loop") or {}
+        turn_id = marker.get("id") or account.get("turn") or str(here.turn)
+        here.spent_before = account.get("counts", {}).get("seconds", 0.0)
+        context = here.context(head.values, turn_id)
+        request = TurnRequest(marker.get("request") or [], resume=why, context=context)
+        options_ = self._graph_options(here, options)
+        return Turn(turn_id, here, config, request, None, options_, resumption)
+
+    def _run(self, turn: Turn) -> Result:
+        here = turn.here
+        if here.emit is not None:
+            here.emit(TurnStarted(here.thread, turn.id))
+        try:
+            return self._turns.run(turn)
+        except LoopPause as pause:
+            approvals = self._threads.asked(pause.interrupts, pause.messages, str(here.thread))
+            return self._paused(approvals, pause.messages, here)
+
+    def _paused(self, approvals: Sequence[Approval], messages: Sequence[BaseMessage], here: Invocation) -> Paused:
+        if here.delivery is not None:
+            here.delivery.keep()
+        return Paused(list(approvals), messages, here.thread, here.turn)
+
+    def _cancel(self, thread: str) -> bool:
+        key = self._threads.key(thread)
+        if (turn := running.get(key)) is not None:
+            turn.cancelled = True
+            return True
+        if self.checkpointer is None:
+            return False
+        here = Invocation(turn=new_turn_id(), thread=thread)
+        config = self._config(here, {})
+        with running.claim(key, here, 0):
+            head = self._threads.head(config)
+            if not head.next and not head.marker:
+                return False
+            self._threads.close(config, thread, head, CANCELLED, "cancelled")
+            return True

@@ -1,0 +1,89 @@
+"""Decisions on their way into a turn: who is addressed, whether each may be stored, and where it is stored.
+
+The ledger is what a saver offers as `.approvals`; a saver without one keeps no decisions, and then they travel with the
+resume alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from scallion.approvals.decisions import TYPES, check, read
+from scallion.approvals.payload import approval
+from scallion.bridge import call
+from scallion.errors import InvalidDecision, UnknownApproval
+from scallion.values import Approval, Decision
+
+MANY = 10_000
+"""More approvals than one thread has open."""
+
+
+class Ledger(Protocol):
+    """What the agent asks of a saver's `.approvals`; each verb has its async half, named with an `a` in front."""
+
+    def list(self, status: str | None = "pending", *, thread: str | None = None, limit: int = 50) -> Any:
+        """A page of approvals."""
+
+    def decide_all(self, decisions: Mapping[str, Any], by: str | None = None) -> Any:
+        """Store all decisions, or none when one may not be stored."""
+
+    def close(self, thread: str, status: str) -> Any:
+        """Give the open approvals of a thread their last status."""
+
+
+def open_approvals(interrupts: Sequence[Any], thread: str, ledger: Any) -> list[Approval]:
+    """The approvals that the interrupts ask for, as far as the ledger knows them with what was decided already."""
+    rows: dict[str, Approval] = {}
+    if ledger is not None and interrupts:
+        page = call(ledger.list, ledger.alist, None, thread=thread, limit=MANY)
+        rows = {row.id: row for row in page.items}
+    asked = [approval(one.id, one.value, thread) for one in interrupts]
+    return [_known(one, rows.get(one.id)) for one in asked]
+
+
+def _known(asked: Approval, row: Approval | None) -> Approval:
+    if row is None or row.status not in ("pending", "decided", "expired"):
+        return asked
+    return asked.replace(
+        status=row.status, decision=row.decision, decided_by=row.decided_by, decided_at=row.decided_at, owner=row.owner
+    )
+
+
+def addressed(decisions: Any, approvals: Sequence[Approval]) -> dict[str, Decision]:
+    """The decision for each approval id: from a mapping by id, one decision for all, or LangChain's list by position.
+
+    Raises UnknownApproval for an id that is not open, InvalidDecision for what is no decision.
+    """
+    if isinstance(decisions, Decision) or (isinstance(decisions, Mapping) and decisions.get("type") in TYPES):
+        decision = read(decisions)
+        return {one.id: decision for one in approvals if one.status == "pending"}
+    if isinstance(decisions, Mapping) and set(decisions) == {"decisions"}:
+        return _by_position(decisions["decisions"], approvals)
+    if not isinstance(decisions, Mapping):
+        raise InvalidDecision(
+            f"decisions are a mapping of approval ids, or one decision, not {type(decisions).__name__}"
+        )
+    known = {one.id for one in approvals}
+    for approval_id in decisions:
+        if approval_id not in known:
+            raise UnknownApproval(str(approval_id))
+    return {approval_id: read(decision) for approval_id, decision in decisions.items()}
+
+
+def _by_position(decisions: Sequence[Any], approvals: Sequence[Approval]) -> dict[str, Decision]:
+    if len(decisions) != len(approvals):
+        raise InvalidDecision(f"{len(decisions)} decisions for {len(approvals)} open approvals")
+    return {one.id: read(decision) for one, decision in zip(approvals, decisions, strict=True)}
+
+
+def record(given: Mapping[str, Decision], approvals: Sequence[Approval], ledger: Any, by: str | None) -> None:
+    """Check all decisions, then store all of them; raises before anything is stored."""
+    known = {one.id: one for one in approvals}
+    new = {one: decision for one, decision in given.items() if known[one].decision != decision}
+    now = datetime.now(UTC) if ledger is None else None
+    for approval_id, decision in new.items():
+        check(known[approval_id], decision, now=now)
+    if ledger is not None and new:
+        call(ledger.decide_all, ledger.adecide_all, new, by=by)

@@ -1,0 +1,45 @@
+"""The policy of a gate: what a person may decide about a call, and how the call is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from scallion.approvals.decisions import TYPES
+from scallion.errors import ConfigurationError
+from scallion.values import DecisionType
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How calls of a tool are approved.
+
+    `allowed`: what may be decided. `describe`: a text, or a function of the tool call that gives one. `expires_in`:
+    seconds. `deciders`, `not_requester`, `quorum` and `on_expire` say who may decide and what becomes of a request that
+    nobody answers; values other than the defaults are refused for now.
+    """
+
+    allowed: Sequence[DecisionType] = ("approve", "edit", "reject", "respond")
+    describe: str | Callable[[Mapping[str, Any]], str] | None = None
+    expires_in: float | timedelta | None = None
+    on_expire: str = "reject"
+    deciders: Sequence[str] | None = None
+    not_requester: bool = False
+    quorum: int = 1
+
+    def __post_init__(self) -> None:
+        if isinstance(self.allowed, str) or not self.allowed:
+            raise ConfigurationError(f"Policy(allowed=...) is a sequence of kinds of decision, not {self.allowed!r}")
+        wrong = [one for one in self.allowed if one not in TYPES]
+        if wrong:
+            raise ConfigurationError(f"Policy(allowed=...) knows no {wrong[0]!r}; there are {', '.join(TYPES[:4])}")
+        if (self.on_expire, self.deciders, self.not_requester, self.quorum) != ("reject", None, False, 1):
+            raise ConfigurationError("Policy(on_expire=, deciders=, not_requester=, quorum=) are not enforced yet")
+
+    def description(self, call: Mapping[str, Any]) -> str:
+        """What the person reads about the call."""
+        if callable(self.describe):
+            return self.describe(call)
+        return self.describe or f"The agent wants to call {call['name']}."

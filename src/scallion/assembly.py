@@ -1,0 +1,82 @@
+"""The parts that an agent is built from, as users give them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage, HumanMessage, convert_to_messages
+from langchain_core.tools import BaseTool
+from langchain_core.tools import tool as make_tool
+from langgraph.checkpoint.base import BaseCheckpointSaver
+
+from scallion.errors import ConfigurationError
+from scallion.history import with_ids
+
+
+def as_model(model: Any) -> BaseChatModel:
+    """A chat model: one of langchain-core's, or "provider:name", which needs the `langchain` extra."""
+    if isinstance(model, BaseChatModel):
+        return model
+    if not isinstance(model, str):
+        raise ConfigurationError(f'model is a BaseChatModel or "provider:name", not {type(model).__name__}')
+    try:
+        from langchain.chat_models import init_chat_model
+    except ImportError:
+        raise ConfigurationError(
+            f"model {model!r} needs the langchain extra: pip install 'scallion[langchain]'"
+        ) from None
+    try:
+        made: BaseChatModel = init_chat_model(model)
+    except (ImportError, ValueError) as error:
+        raise ConfigurationError(f"model {model!r} cannot be made: {error}") from error
+    return made
+
+
+def as_tools(tools: Sequence[Any]) -> list[Any]:
+    """The tools as `BaseTool`s; dicts (tools that run at the provider) stay as they are. Names must differ."""
+    made = [_as_tool(one, position) for position, one in enumerate(tools)]
+    seen: set[str] = set()
+    for one in made:
+        if isinstance(one, BaseTool):
+            if one.name in seen:
+                raise ConfigurationError(f"two tools are named {one.name!r}")
+            seen.add(one.name)
+    return made
+
+
+def _as_tool(one: Any, position: int) -> Any:
+    if isinstance(one, BaseTool | dict):
+        return one
+    if not callable(one):
+        raise ConfigurationError(f"tools[{position}] is not a tool but {type(one).__name__}")
+    try:
+        return make_tool(one)
+    except ValueError as error:
+        raise ConfigurationError(f"tools[{position}] cannot be made a tool: {error}") from error
+
+
+def as_saver(checkpointer: Any) -> Any:
+    """A saver; a URL becomes a SQLCheckpointer."""
+    if checkpointer is None or isinstance(checkpointer, BaseCheckpointSaver):
+        return checkpointer
+    if isinstance(checkpointer, str):
+        import scallion  # only a URL needs SQL: the loop and the turn know none
+
+        return scallion.SQLCheckpointer(checkpointer)
+    raise ConfigurationError(f"checkpointer is a saver or a database URL, not {type(checkpointer).__name__}")
+
+
+def as_messages(input: Any) -> list[BaseMessage]:
+    """The messages of an input, each with an id: a text, a message, or a list of messages or OpenAI dicts."""
+    if isinstance(input, str):
+        return with_ids([HumanMessage(input)])
+    if isinstance(input, BaseMessage | dict):
+        input = [input]
+    if not isinstance(input, Sequence) or not input:
+        raise ConfigurationError(f"input is a text, a message or a list of messages, not {type(input).__name__}")
+    try:
+        return with_ids(convert_to_messages(input))
+    except (ValueError, NotImplementedError) as error:
+        raise ConfigurationError(f"input holds what is no message: {type(error).__name__}") from error

@@ -1,0 +1,146 @@
+"""One colour: synchronous code that can wait for asynchronous code, in either kind of run.
+
+Under an async entry the onion runs in a greenlet (`spawn`), and `wait` hands the awaitable to the event loop below, the
+technique of SQLAlchemy's asyncio extension. In a sync run `wait` uses one long-lived loop in a background thread, so
+that it also works inside a running loop (Jupyter). `call` picks the colour of a graph or saver by the public entry that
+was used, not by the greenlet that happens to run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from typing import Any, TypeVar, cast
+
+from sqlalchemy.util.concurrency import await_, greenlet_spawn, in_greenlet
+
+T = TypeVar("T")
+
+_sync_entry: ContextVar[bool] = ContextVar("scallion_sync_entry", default=False)
+
+
+class _Background:
+    """The loop on which a sync run waits; made at first use, and anew in a forked child."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        if threading.current_thread() is self._thread:
+            return _in_new_loop(coroutine)  # the loop cannot wait for itself
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._started())
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=self._loop.run_forever, name="scallion-loop", daemon=True)
+                self._thread.start()
+            return self._loop
+
+
+_background = _Background()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: _background.__init__())  # type: ignore[misc]
+
+
+def wait(awaitable: Awaitable[T]) -> T:
+    """The result of `awaitable`, waited for from synchronous code of either kind of run."""
+    if in_greenlet():
+        return await_(awaitable)
+    return _background.run(_coroutine(awaitable))
+
+
+async def spawn(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    """Run synchronous `function` so that `wait` inside it awaits on the running loop."""
+    return cast("T", await greenlet_spawn(function, *args, **kwargs))
+
+
+async def enter_async(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    """`spawn` for a public async verb: graphs and savers below are called asynchronously."""
+    token = _sync_entry.set(False)
+    try:
+        return await spawn(function, *args, **kwargs)
+    finally:
+        _sync_entry.reset(token)
+
+
+@contextmanager
+def enter_sync() -> Iterator[None]:
+    """Mark a public sync verb: graphs and savers below are called synchronously."""
+    token = _sync_entry.set(True)
+    try:
+        yield
+    finally:
+        _sync_entry.reset(token)
+
+
+def call(sync: Callable[..., T], asynchronous: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> T:
+    """Call the half that fits the public entry.
+
+    A sync half that is reached on an event loop (an async hook of a sync run) runs in a thread of its own, not in the
+    loop's executor: a whole turn in there could starve the very calls that it waits for.
+    """
+    if not _sync_entry.get() and in_greenlet():
+        return await_(asynchronous(*args, **kwargs))
+    if in_greenlet():
+        return await_(_in_thread(lambda: sync(*args, **kwargs)))
+    return sync(*args, **kwargs)
+
+
+def waits_on_loop() -> bool:
+    """Whether `wait` would await on a running loop (and blocking would block that loop)."""
+    return bool(in_greenlet())
+
+
+async def _coroutine(awaitable: Awaitable[T]) -> T:
+    return await awaitable
+
+
+async def _in_thread(function: Callable[[], T]) -> T:
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def settle(setter: Callable[[Any], None], value: Any) -> None:
+        if not future.cancelled():
+            setter(value)
+
+    def work() -> None:
+        try:
+            result = function()
+        except BaseException as error:  # carried over to the waiting side
+            loop.call_soon_threadsafe(settle, future.set_exception, error)
+        else:
+            loop.call_soon_threadsafe(settle, future.set_result, result)
+
+    threading.Thread(target=copy_context().run, args=(work,), daemon=True).start()
+    return await future
+
+
+def _in_new_loop(coroutine: Coroutine[Any, Any, T]) -> T:
+    outcome: list[T] = []
+    failure: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            outcome.append(asyncio.run(coroutine))
+        except BaseException as error:  # carried over to the waiting side
+            failure.append(error)
+
+    thread = threading.Thread(target=copy_context().run, args=(work,))
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure[0]
+    return outcome[0]

@@ -1,0 +1,23 @@
+"""Filters: the onion, and the catalogue of ready ones."""
+
+from scallion.approvals.policy import Policy
+from scallion.filters.approval import approval, human_approval
+from scallion.filters.filter import Filter, around_chat, around_tool, around_turn, token_transform
+from scallion.filters.onion import PauseSignal, compose
+from scallion.filters.pausing import pause
+from scallion.filters.tokens import TokenTransform
+
+__all__ = [
+    "Filter",
+    "PauseSignal",
+    "Policy",
+    "TokenTransform",
+    "approval",
+    "around_chat",
+    "around_tool",
+    "around_turn",
+    "compose",
+    "human_approval",
+    "pause",
+    "token_transform",
+]

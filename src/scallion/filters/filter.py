@@ -1,0 +1,207 @@
+"""The filter: one layer of the onion, and the decorators that make one of a function."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Literal, get_args, get_type_hints
+
+from scallion.errors import ConfigurationError
+from scallion.filters.tokens import TokenTransform
+
+Chain = Literal["turn", "chat", "tool"]
+CHAINS: tuple[Chain, ...] = get_args(Chain)
+Hook = Callable[..., Any]
+"""`(request, state, next) -> reply | (reply, update)`, `def` or `async def`."""
+
+
+class Filter:
+    """One layer: a unique name, hooks around the turn, the model call and the tool call, a token transform, a state.
+
+    A subclass may define the hooks as methods `(self, request, state, next)`. `init` is the state that each turn starts
+    from (JSON data); `state_schema` declares reducers in LangGraph's way (`Annotated[int, operator.add]`);
+    `scope="thread"` keeps the state from turn to turn; `on_error="ignore"` lets a filter that guards nothing fail
+    without failing the turn. `tools` are added to the agent's.
+    """
+
+    name: str = ""
+    around_turn: Hook | None = None
+    around_chat: Hook | None = None
+    around_tool: Hook | None = None
+    token_transform: TokenTransform | None = None
+    init: Mapping[str, Any] | None = None
+    state_schema: type | None = None
+    tools: Sequence[Any] = ()
+    scope: Literal["turn", "thread"] = "turn"
+    on_error: Literal["fail", "ignore"] = "fail"
+    can_pause: bool = False
+    """Whether the filter is known to pause: such a stack is refused without a checkpointer."""
+
+    _FIELDS: ClassVar = ("around_turn", "around_chat", "around_tool", "token_transform", "init", "state_schema")
+
+    def __init__(
+        self,
+        name: str | None = None,
+        *,
+        around_turn: Hook | None = None,
+        around_chat: Hook | None = None,
+        around_tool: Hook | None = None,
+        token_transform: TokenTransform | None = None,
+        init: Mapping[str, Any] | None = None,
+        state_schema: type | None = None,
+        tools: Sequence[Any] = (),
+        scope: Literal["turn", "thread"] | None = None,
+        on_error: Literal["fail", "ignore"] | None = None,
+    ) -> None:
+        given = (around_turn, around_chat, around_tool, token_transform, init, state_schema)
+        for field, value in zip(self._FIELDS, given, strict=True):
+            if value is not None:
+                setattr(self, field, value)
+        self.name = self.name if name is None else name
+        self.tools = tools or self.tools
+        self.scope = scope or self.scope
+        self.on_error = on_error or self.on_error
+
+    def hook(self, chain: Chain) -> Hook | None:
+        """The hook of that chain, or None."""
+        hook: Hook | None = getattr(self, "around_" + chain)
+        return hook
+
+    def check_tools(self, names: frozenset[str]) -> None:
+        """Raise ConfigurationError where the filter names tools that the agent does not have."""
+
+    def __repr__(self) -> str:
+        hooks = [field for field in self._FIELDS[:4] if getattr(self, field) is not None]
+        return f"{type(self).__name__}({self.name!r}: {', '.join(hooks)})"
+
+
+def reducers(schema: type | None) -> dict[str, Callable[[Any, Any], Any]]:
+    """The reducer of each key that `schema` annotates with a callable."""
+    if schema is None:
+        return {}
+    found = {}
+    for key, hint in get_type_hints(schema, include_extras=True).items():
+        functions = [extra for extra in getattr(hint, "__metadata__", ()) if callable(extra)]
+        if functions:
+            found[key] = functions[-1]
+    return found
+
+
+def check(filters: Iterable[Any]) -> tuple[Filter, ...]:
+    """The filters as a tuple; raises ConfigurationError that names the first one that cannot work."""
+    if isinstance(filters, Filter) or not isinstance(filters, Iterable):
+        raise ConfigurationError(f"filters is a list of filters, not {filters!r}: put it into brackets")
+    checked = tuple(filters)
+    seen: set[str] = set()
+    for position, one in enumerate(checked):
+        _check_is_filter(one, position)
+        _check_name(one, seen)
+        _check_parts(one)
+    return checked
+
+
+def _check_is_filter(one: Any, position: int) -> None:
+    if isinstance(one, Filter):
+        return
+    if inspect.iscoroutine(one):
+        one.close()
+    if isinstance(one, type) and issubclass(one, Filter):
+        raise ConfigurationError(f"filters[{position}] is the class {one.__name__}: give an instance, {one.__name__}()")
+    hint = ": decorate it with @around_chat, @around_tool or @around_turn" if inspect.isroutine(one) else ""
+    raise ConfigurationError(f"filters[{position}] is not a Filter but {type(one).__name__}{hint}")
+
+
+def _check_name(one: Filter, seen: set[str]) -> None:
+    if not isinstance(one.name, str) or not one.name:
+        raise ConfigurationError(f"{type(one).__name__} needs a name, a text that is not empty, not {one.name!r}")
+    if one.name in seen:
+        raise ConfigurationError(f"two filters are named {one.name!r}: give one of them another name=")
+    seen.add(one.name)
+
+
+def _check_parts(one: Filter) -> None:
+    hooks = [(chain, hook) for chain in CHAINS if (hook := one.hook(chain)) is not None]
+    for chain, hook in hooks:
+        _check_hook(one.name, "around_" + chain, hook)
+    if one.token_transform is not None:
+        _check_transform(one.name, one.token_transform)
+    elif not hooks and not one.tools:
+        raise ConfigurationError(f"filter {one.name!r} has no hook: define around_turn, around_chat or around_tool")
+    _check_state(one)
+
+
+def _check_hook(name: str, where: str, hook: Any) -> None:
+    if not callable(hook):
+        raise ConfigurationError(f"filter {name!r}: {where} is not callable but {type(hook).__name__}")
+    if inspect.isgeneratorfunction(hook) or inspect.isasyncgenfunction(hook):
+        raise ConfigurationError(f"filter {name!r}: {where} is a generator: return the reply instead of yielding it")
+    try:
+        signature = inspect.signature(hook)
+    except ValueError:  # a builtin that does not tell
+        return
+    try:
+        signature.bind(None, None, None)
+    except TypeError:
+        raise ConfigurationError(f"filter {name!r}: {where}{signature} cannot take (request, state, next)") from None
+
+
+def _check_transform(name: str, transform: Any) -> None:
+    if not isinstance(transform, TokenTransform):
+        raise ConfigurationError(f"filter {name!r}: token_transform is TokenTransform(step, ...), not {transform!r}")
+    for part in ("step", "flush"):
+        function = getattr(transform, part)
+        if is_async(function):
+            raise ConfigurationError(f"filter {name!r}: {part} of a token transform cannot be async: make it a def")
+        if function is not None and not callable(function):
+            raise ConfigurationError(f"filter {name!r}: {part} of its token transform is not callable")
+
+
+def _check_state(one: Filter) -> None:
+    if one.init is not None and not isinstance(one.init, Mapping):
+        raise ConfigurationError(f"filter {one.name!r}: init is a mapping, not {type(one.init).__name__}")
+    try:
+        json.dumps(dict(one.init or {}))
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"filter {one.name!r}: init is not JSON data: {error}") from None
+    if one.scope not in ("turn", "thread"):
+        raise ConfigurationError(f'filter {one.name!r}: scope is "turn" or "thread", not {one.scope!r}')
+    if one.on_error not in ("fail", "ignore"):
+        raise ConfigurationError(f'filter {one.name!r}: on_error is "fail" or "ignore", not {one.on_error!r}')
+    reducers(one.state_schema)
+
+
+def is_async(function: Any) -> bool:
+    """Whether calling `function` gives a coroutine: an `async def`, a partial of one, or an object that is like one."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+
+
+def _decorator(field: str) -> Callable[..., Any]:
+    def decorate(function: Hook | None = None, /, *, name: str | None = None, **options: Any) -> Any:
+        def make(function: Hook) -> Filter:
+            made = name or getattr(function, "__name__", type(function).__name__)
+            parts: dict[str, Any] = {field: function, **options}
+            return Filter(made, **parts)
+
+        return make if function is None else make(function)
+
+    decorate.__name__ = field
+    decorate.__doc__ = f"Make a Filter of a hook; `@{field}` or `@{field}(name=..., init=...)`."
+    return decorate
+
+
+around_turn = _decorator("around_turn")
+around_chat = _decorator("around_chat")
+around_tool = _decorator("around_tool")
+
+
+def token_transform(
+    step: Any = None, /, *, name: str | None = None, init: Any = None, flush: Any = None, **options: Any
+) -> Any:
+    """Make a Filter of a step function `(Token, state) -> (tokens, state)`; `init` is the state of a new stream."""
+
+    def make(step: Any) -> Filter:
+        transform = TokenTransform(step, init=init, flush=flush)
+        return Filter(name or step.__name__, token_transform=transform, **options)
+
+    return make if step is None else make(step)

@@ -1,0 +1,112 @@
+"""The journal of one execution of a chain: what each layer's `next` calls came to, so that a resume can replay them.
+
+A frame is one call into a layer. Its record, once a pause is stored, is plain data:
+`{"layer": name, "done": {n: outcome}, "open": {n: record}, "pauses": [{"n": ordinal, "payload": ...}]}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from scallion.errors import Blocked, FilterError, LimitExceeded, ModelError, ScallionError
+
+if TYPE_CHECKING:
+    from scallion.filters.onion import Run
+
+Record = dict[str, Any]
+
+current_frame: ContextVar[Frame] = ContextVar("scallion_frame")
+
+
+class Frame:
+    """One call into a layer: which of its `next` calls ended, which is open, which questions it asked."""
+
+    __slots__ = ("done", "failed", "layer", "nexts", "open", "pauses", "record", "request", "run")
+
+    def __init__(self, run: Run, record: Record | None, request: Any) -> None:
+        self.run = run
+        self.record = record
+        self.request = request
+        self.layer = ""
+        self.failed: BaseException | None = None
+        self.nexts = 0
+        self.done: dict[int, Any] | None = None
+        self.open: dict[int, Frame] | None = None
+        self.pauses: list[dict[str, Any]] | None = None
+
+    def enter(self, layer: str) -> None:
+        """Say whose frame this is; a filter that was added since the pause stands around the record that is there."""
+        self.layer = layer
+        record = self.record
+        if record is not None and record["layer"] != layer:
+            self.record = {"layer": layer, "done": {}, "open": {"0": record}, "pauses": []}
+
+    def asked(self) -> Mapping[str, Any] | None:
+        """The recorded question that this frame asks next, if it asked before the pause."""
+        recorded = self.record["pauses"] if self.record else ()
+        position = len(self.pauses or ())
+        return recorded[position] if position < len(recorded) else None
+
+    def ask(self, entry: dict[str, Any]) -> None:
+        """Record a question."""
+        if self.pauses is None:
+            self.pauses = []
+        self.pauses.append(entry)
+
+    def ordinal(self) -> int:
+        """The place of the next answer that this frame takes: LangGraph's own `interrupt()` counts by it."""
+        entry = self.asked()
+        number = entry["n"] if entry is not None else len(self.run.answers)
+        self.ask({"n": number, "payload": None})
+        return int(number)
+
+    def dump(self, wire: Wire) -> Record:
+        """The record of this frame and of those that are open inside it."""
+        done = {str(number): outcome_record(outcome, wire) for number, outcome in (self.done or {}).items()}
+        inner = {str(number): frame.dump(wire) for number, frame in (self.open or {}).items()}
+        return {"layer": self.layer, "done": done, "open": inner, "pauses": list(self.pauses or ())}
+
+
+class Wire:
+    """How the replies of one chain are stored in a journal and read back."""
+
+    def __init__(self, dump: Callable[[Any], Any], load: Callable[[Any], Any]) -> None:
+        self.dump = dump
+        self.load = load
+
+
+def outcome_record(outcome: tuple[Any, BaseException | None, list[Any]], wire: Wire) -> Record:
+    """Plain data for what a `next` call came to: its reply or error, and the updates of state made inside."""
+    reply, error, updates = outcome
+    record: Record = {"updates": [[name, update] for name, update in updates]}
+    if error is not None:
+        record["error"] = dump_error(error)
+    else:
+        record["reply"] = wire.dump(reply)
+    return record
+
+
+def dump_error(error: BaseException) -> Record:
+    """Plain data from which `load_error` makes an error of the same class."""
+    kind = type(error).__name__
+    if isinstance(error, ModelError):
+        return {"type": kind, "args": [error.kind, error.message, error.retry_after]}
+    if isinstance(error, FilterError):
+        return {"type": kind, "args": [error.filter, error.hook, type(error.__cause__).__name__]}
+    if isinstance(error, LimitExceeded):
+        return {"type": kind, "args": [error.limit, error.used, error.allowed]}
+    if isinstance(error, Blocked):
+        return {"type": kind, "args": [error.guard, error.findings]}
+    return {"type": "ScallionError", "args": [f"{kind} before the pause"]}
+
+
+_ERRORS: dict[str, type[ScallionError]] = {
+    kind.__name__: kind for kind in (ModelError, FilterError, LimitExceeded, Blocked, ScallionError)
+}
+
+
+def load_error(record: Record) -> ScallionError:
+    """The error that `dump_error` stored."""
+    return _ERRORS[record["type"]](*record["args"])

@@ -1,0 +1,261 @@
+"""The onion: filters nested around an innermost call, first filter outermost.
+
+The onion is synchronous code (`bridge.wait` awaits what is not). A pause travels through it as a `BaseException`, and
+the run remembers it, so that no `except` of a filter can lose it. Each layer keeps a journal (`journal.py`): when a
+paused chain runs again, the `next` calls that had finished give what they gave.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from langgraph.errors import GraphBubbleUp, GraphInterrupt
+
+from scallion.bridge import spawn, wait
+from scallion.errors import FilterError, ScallionError
+from scallion.events import FilterActed
+from scallion.filters.filter import Chain, Filter, check, is_async
+from scallion.filters.journal import Frame, Record, Wire, current_frame, load_error
+from scallion.filters.state import Fold, State, StateRules, States, Update
+from scallion.values import ChatReply, Completed, ToolReply
+
+Innermost = Callable[[Any, Frame], Any]
+_REPLIES: dict[Chain, type] = {"turn": Completed, "chat": ChatReply, "tool": ToolReply}
+log = logging.getLogger("scallion.filters")
+
+
+class PauseSignal(BaseException):
+    """A pause on its way out of the onion; `payload` is what the person is asked."""
+
+    def __init__(self, payload: Any, native: GraphInterrupt | None = None) -> None:
+        self.payload = payload
+        self.native = native
+        super().__init__("the turn pauses")
+
+
+class Run:
+    """One execution of one chain: the filters' states, the updates made, the answers that were given."""
+
+    __slots__ = ("answers", "emit", "extra", "fold", "path", "pausing", "states", "subject", "updates", "wire")
+
+    def __init__(
+        self,
+        wire: Wire,
+        fold: Fold,
+        states: States,
+        answers: Sequence[Any] = (),
+        *,
+        path: tuple[str, ...] = (),
+        emit: Callable[[Any], None] | None = None,
+        subject: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.wire = wire
+        self.fold = fold
+        self.states = states
+        self.answers = answers
+        self.path = path
+        self.emit = emit
+        self.subject = subject or {}
+        self.updates: list[Update] = []
+        self.pausing: PauseSignal | None = None
+        self.extra: Any = None
+        """What the innermost call needs of the node that runs the chain."""
+
+    def update(self, name: str, update: Mapping[str, Any]) -> None:
+        """Fold an update of a filter's state in at once."""
+        self.updates.append((name, update))
+        self.states = self.fold(self.states, ((name, update),))
+
+    def adopt(self, states: States) -> None:
+        """Take over the states that a loop of the graph ended with."""
+        self.updates.append(("", states))
+        self.states = dict(states)
+
+    def replay(self, updates: Iterable[Sequence[Any]]) -> None:
+        """Make updates again that were made before the pause."""
+        for name, update in updates:
+            if name:
+                self.update(name, update)
+            else:
+                self.adopt(update)
+
+    def pause(self, payload: Any, native: GraphInterrupt | None = None) -> PauseSignal:
+        """The signal to raise: the first pause of a run is the one that is shown."""
+        if self.pausing is None:
+            self.pausing = PauseSignal(payload, native)
+        return self.pausing
+
+
+def nest(filters: Sequence[Filter], chain: Chain, innermost: Innermost) -> Innermost:
+    """Nest the hooks of `chain` around `innermost`, first filter outermost; filters without the hook are skipped."""
+    call = innermost
+    for one in reversed(filters):
+        if (hook := one.hook(chain)) is not None:
+            call = _layer(one, chain, hook, call)
+    return call
+
+
+def _layer(owner: Filter, chain: Chain, hook: Callable[..., Any], inner: Innermost) -> Innermost:
+    name, where, asynchronous, expected = owner.name, "around_" + chain, is_async(hook), _REPLIES[chain]
+
+    def layer(request: Any, frame: Frame) -> Any:
+        frame.enter(name)
+        run = frame.run
+
+        def next(request: Any) -> Any:
+            return _advance(frame, inner, request)
+
+        async def anext(request: Any) -> Any:
+            return await spawn(_advance, frame, inner, request)
+
+        try:
+            if asynchronous:
+                out = wait(hook(request, State(run, name), anext))
+            else:
+                out = hook(request, State(run, name), next)
+        except (ScallionError, GraphBubbleUp) as error:
+            raise _passing(run, error) from error.__cause__
+        except Exception as error:
+            if error is frame.failed:  # the chain inside failed, not this layer
+                raise
+            if owner.on_error == "ignore" and run.pausing is None:
+                return _without(name, where, frame, inner, request, error)
+            raise FilterError(name, where, type(error).__name__) from error
+        if type(out) is tuple and len(out) == 2:
+            out, update = out
+            _check_update(name, where, update)
+            run.update(name, update)
+        elif inspect.iscoroutine(out):
+            out.close()
+            raise FilterError(name, where, "it returned a coroutine: make it an async def")
+        if not isinstance(out, expected):
+            raise FilterError(name, where, f"it returned {type(out).__name__} instead of {expected.__name__}")
+        if run.emit is not None and frame.nexts != 1:
+            run.emit(FilterActed(name, where, "retry" if frame.nexts else "short_circuit"))
+        return out
+
+    return layer
+
+
+def _passing(run: Run, error: Exception) -> BaseException:
+    """LangGraph's own interrupt becomes a signal, so that no `except Exception` further out swallows it."""
+    return run.pause(None, error) if isinstance(error, GraphInterrupt) else error
+
+
+def _check_update(name: str, where: str, update: Any) -> None:
+    if not isinstance(update, Mapping):
+        raise FilterError(name, where, f"beside its reply it returned {type(update).__name__}, not a mapping")
+
+
+def _without(name: str, where: str, frame: Frame, inner: Innermost, request: Any, error: Exception) -> Any:
+    """What the chain gives without a filter that failed and may be ignored."""
+    log.warning("filter %r failed in %s and is ignored: %s", name, where, type(error).__name__)
+    if frame.run.emit is not None:
+        frame.run.emit(FilterActed(name, where, "ignored_error"))
+    finished = [outcome for _, outcome in sorted((frame.done or {}).items()) if outcome[1] is None]
+    return finished[-1][0] if finished else _advance(frame, inner, request)
+
+
+def _advance(frame: Frame, inner: Innermost, request: Any) -> Any:
+    """One `next` call: replayed if it had finished before the pause, run otherwise, and recorded."""
+    run = frame.run
+    if run.pausing is not None:  # nothing runs behind a pause that a filter tried to swallow
+        raise run.pausing
+    number = frame.nexts
+    frame.nexts = number + 1
+    record = frame.record
+    if record is not None:
+        finished = record["done"].get(str(number))
+        if finished is not None:
+            return _replay(frame, number, finished)
+        record = record["open"].get(str(number))
+    child = Frame(run, record, request)
+    if frame.open is None:
+        frame.open = {}
+    frame.open[number] = child
+    mark = len(run.updates)
+    token = current_frame.set(child)
+    try:
+        reply = inner(request, child)
+    except Exception as error:
+        frame.failed = error
+        _finish(frame, number, None, error, mark)
+        raise
+    finally:
+        current_frame.reset(token)
+    _finish(frame, number, reply, None, mark)
+    return reply
+
+
+def _finish(frame: Frame, number: int, reply: Any, error: Exception | None, mark: int) -> None:
+    run = frame.run
+    if run.pausing is None:
+        if frame.done is None:
+            frame.done = {}
+        frame.done[number] = (reply, error, run.updates[mark:])
+        del frame.open[number]  # type: ignore[union-attr]
+
+
+def _replay(frame: Frame, number: int, finished: Record) -> Any:
+    frame.run.replay(finished["updates"])
+    error = load_error(finished["error"]) if "error" in finished else None
+    reply = None if error else frame.run.wire.load(finished["reply"])
+    if frame.done is None:
+        frame.done = {}
+    frame.done[number] = (reply, error, finished["updates"])
+    if error is not None:
+        raise error
+    return reply
+
+
+class Composed:
+    """A composed chain that runs without an agent: call it with a request, or await `acall(request)`."""
+
+    def __init__(
+        self, filters: Sequence[Filter], chain: Chain, innermost: Callable[[Any], Any], answers: Sequence[Any]
+    ):
+        self._rules = StateRules(filters)
+        self._answers = answers
+        self._path = tuple(one.name for one in filters if one.hook(chain) is not None)
+        self._call = nest(filters, chain, lambda request, frame: _settled(innermost(request)))
+        self.filter_state: States = self._rules.start()
+
+    def __call__(self, request: Any) -> Any:
+        """The reply to `request`; raises PauseSignal where a filter asks more than `answers` holds."""
+        run = Run(Wire(_same, _same), self._rules.fold, self._rules.start(), self._answers, path=self._path)
+        root = Frame(run, None, request)
+        token = current_frame.set(root)
+        try:
+            reply = self._call(request, root)
+        finally:
+            current_frame.reset(token)
+            self.filter_state = run.states
+        if run.pausing is not None:
+            raise run.pausing
+        return reply
+
+    async def acall(self, request: Any) -> Any:
+        """The same on the running event loop."""
+        return await spawn(self, request)
+
+
+def compose(
+    filters: Iterable[Filter], chain: Chain, innermost: Callable[[Any], Any], *, answers: Sequence[Any] = ()
+) -> Composed:
+    """Nest `filters` around `innermost(request) -> reply` (`def` or `async def`), to test filters without an agent.
+
+    `chain` is "turn", "chat" or "tool"; `answers` are the decisions that `pause` returns, in order. Raises
+    ConfigurationError for filters that cannot work.
+    """
+    return Composed(check(filters), chain, innermost, answers)
+
+
+def _settled(value: Any) -> Any:
+    return wait(value) if inspect.isawaitable(value) else value
+
+
+def _same(value: Any) -> Any:
+    return value

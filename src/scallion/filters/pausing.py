@@ -1,0 +1,96 @@
+"""Pausing: a hook or a tool asks a person, and has the decision when the turn goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from scallion.approvals.decisions import check_fit, read
+from scallion.approvals.payload import approval, payload
+from scallion.errors import ConfigurationError, InvalidDecision
+from scallion.filters.journal import Frame, current_frame
+from scallion.values import ApprovalKind, Decision, DecisionType, ToolRequest
+
+
+def pause(
+    question: str,
+    *,
+    kind: ApprovalKind = "question",
+    allowed: tuple[DecisionType, ...] = ("respond",),
+    schema: Mapping[str, Any] | None = None,
+    expires_in: float | timedelta | None = None,
+) -> Decision:
+    """Stop the turn until a person decides, and return the decision.
+
+    May be called in a hook of any chain and in a tool. The code before it runs again on resume, so it must be
+    repeatable; what `next` gave is not computed again. `schema` is the JSON schema of a response, `expires_in` seconds.
+    In the tool chain the approval shows the call. Raises ConfigurationError outside of a turn.
+    """
+    frame = current_frame.get(None)
+    if frame is None:
+        raise ConfigurationError("pause() was called outside of a turn")
+    asked = frame.asked()
+    frozen = _question(frame, question, kind, tuple(allowed), schema, expires_in)
+    if asked is not None and _shows_the_same(asked["payload"], frozen):
+        frozen = asked["payload"]
+        if (decision := _decision(frame, asked["n"], frozen)) is not None:
+            frame.ask(dict(asked))
+            return decision
+    frame.ask({"n": len(frame.run.answers), "payload": frozen})
+    raise frame.run.pause(frozen)
+
+
+def was_asked() -> bool:
+    """Whether the question that comes next was asked before the pause: a gate does not judge again what was shown."""
+    frame = current_frame.get(None)
+    return frame is not None and frame.asked() is not None
+
+
+def _decision(frame: Frame, number: int, frozen: Mapping[str, Any]) -> Decision | None:
+    """The answer to a recorded question; None where there is none yet, or none that fits: then it is asked again."""
+    if number >= len(frame.run.answers):
+        return None
+    try:
+        decision = read(frame.run.answers[number])
+        check_fit(approval("", frozen, ""), decision)
+    except InvalidDecision:
+        return None
+    return decision
+
+
+def _shows_the_same(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> bool:
+    return before is not None and all(before[key] == now[key] for key in ("kind", "name", "args"))
+
+
+def _question(
+    frame: Frame,
+    question: str,
+    kind: ApprovalKind,
+    allowed: tuple[DecisionType, ...],
+    schema: Mapping[str, Any] | None,
+    expires_in: float | timedelta | None,
+) -> dict[str, Any]:
+    request = frame.request
+    call = request.call if isinstance(request, ToolRequest) else None
+    seconds = expires_in.total_seconds() if isinstance(expires_in, timedelta) else expires_in
+    return payload(
+        kind,
+        question,
+        allowed,
+        call=call,
+        args_schema=args_schema(request.tool) if call is not None else None,
+        schema=schema,
+        path=frame.run.path,
+        requested_by=frame.run.subject.get("user"),
+        owner=frame.run.subject.get("owner"),
+        expires_at=datetime.now(UTC) + timedelta(seconds=seconds) if seconds is not None else None,
+    )
+
+
+def args_schema(tool: Any) -> dict[str, Any] | None:
+    """The JSON schema of the arguments that the model may give to a tool."""
+    if tool is None:
+        return None
+    schema = tool.tool_call_schema
+    return dict(schema) if isinstance(schema, dict) else dict(schema.model_json_schema())

@@ -1,0 +1,69 @@
+"""Token transforms: what is delivered of a model's text, piece by piece. The stored answer stays the original."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scallion.errors import FilterError
+from scallion.events import Token
+
+Deliver = Callable[[Token], None]
+
+
+@dataclass(frozen=True)
+class TokenTransform:
+    """`step(Token, state) -> (tokens, state)` for each piece, `flush(state) -> tokens` at the end of the text.
+
+    Tokens may be given as `Token` or as text, which keeps the meta of the piece it came from. `init` is the state that
+    each model stream starts from.
+    """
+
+    step: Callable[[Token, Any], tuple[Iterable[Token | str], Any]]
+    init: Any = None
+    flush: Callable[[Any], Iterable[Token | str]] | None = None
+
+
+class Pipeline:
+    """The transforms of one model stream in order; the first one sees the raw token."""
+
+    def __init__(self, transforms: Sequence[tuple[str, TokenTransform]], deliver: Deliver) -> None:
+        self._transforms = transforms
+        self._states = [copy.deepcopy(transform.init) for _, transform in transforms]
+        self._deliver = deliver
+        self._last = Token("")
+
+    def push(self, token: Token) -> None:
+        """Send one raw token through all transforms."""
+        self._last = token
+        self._feed(0, token)
+
+    def close(self) -> None:
+        """Flush each transform through those behind it. Not called on an error: what is held is dropped."""
+        for position, (name, transform) in enumerate(self._transforms):
+            if transform.flush is not None:
+                for token in self._run(name, transform.flush, self._states[position]):
+                    self._feed(position + 1, self._as_token(token, self._last))
+
+    def _feed(self, position: int, token: Token) -> None:
+        if position == len(self._transforms):
+            if token.text:
+                self._deliver(token)
+            return
+        name, transform = self._transforms[position]
+        tokens, self._states[position] = self._run(name, transform.step, token, self._states[position])
+        for out in tokens:
+            self._feed(position + 1, self._as_token(out, token))
+
+    @staticmethod
+    def _run(name: str, function: Callable[..., Any], *args: Any) -> Any:
+        try:
+            return function(*args)
+        except Exception as error:
+            raise FilterError(name, "token_transform") from error
+
+    @staticmethod
+    def _as_token(out: Token | str, source: Token) -> Token:
+        return out if isinstance(out, Token) else source.replace(text=out)

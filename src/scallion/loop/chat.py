@@ -1,0 +1,155 @@
+"""The chat node: state -> ChatRequest -> onion -> model -> state. It is also where the branches of a batch join."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+
+from scallion.errors import ConfigurationError
+from scallion.filters.filter import Filter
+from scallion.filters.journal import Wire
+from scallion.filters.onion import Run, nest
+from scallion.filters.state import StateRules
+from scallion.loop.edge import run_chain
+from scallion.loop.invocation import Budget, Invocation, invocation
+from scallion.loop.model import ModelCall
+from scallion.loop.platform import runtime
+from scallion.loop.state import Limits, Step, calls_of, last_batch, new_account, open_calls, turn_of
+from scallion.values import ChatReply, ChatRequest
+
+WIRE = Wire(lambda reply: reply.message, ChatReply)
+
+
+class ChatNode:
+    """The body of the chat node."""
+
+    def __init__(
+        self,
+        model: Any,
+        tools: Sequence[Any],
+        filters: Sequence[Filter],
+        rules: StateRules,
+        limits: Limits,
+        system_prompt: Any,
+    ) -> None:
+        self._model = model
+        self._tools = tools
+        self._direct = frozenset(tool.name for tool in tools if getattr(tool, "return_direct", False))
+        self._rules = rules
+        self._limits = limits
+        self._path = tuple(one.name for one in filters if one.around_chat is not None)
+        self._chain = nest(filters, "chat", ModelCall(system_prompt))
+
+    def __call__(self, state: Mapping[str, Any], config: RunnableConfig) -> dict[str, Any]:
+        """One model call, unless calls of the batch are still open or the results are the answer already."""
+        here = invocation()
+        messages: list[BaseMessage] = state.get("messages") or []
+        if not messages:
+            raise ConfigurationError("the graph was given no messages")
+        if open_calls(messages):
+            return {}
+        turn = turn_of(state, here.turn)
+        account = state.get("loop")
+        if not account or account["turn"] != turn:
+            account = new_account(turn, self._rules, account)
+        budget = Budget(self._limits, account["counts"], here)
+        _raise_failures(here)
+        if "limit" in account:
+            raise budget.exceeded(account["limit"])
+        if (answer := self._direct_answer(messages)) is not None:
+            return self._written(answer, [], turn, budget, here)
+        return self._ask(state, config, messages, turn, account, budget, here)
+
+    def _ask(
+        self,
+        state: Mapping[str, Any],
+        config: RunnableConfig,
+        messages: list[BaseMessage],
+        turn: str,
+        account: Mapping[str, Any],
+        budget: Budget,
+        here: Invocation,
+    ) -> dict[str, Any]:
+        around = runtime(config)
+        context = here.context(state, turn, getattr(around, "context", None))
+        request = ChatRequest(list(messages), list(self._tools), None, self._model, context=context)
+
+        def make_run(answers: list[Any]) -> Run:
+            run = Run(
+                WIRE,
+                self._rules.fold,
+                account["filters"],
+                answers,
+                path=self._path,
+                emit=cast("Callable[[Any], None] | None", here.emit),
+                subject=here.subject(),
+            )
+            run.extra = budget
+            return run
+
+        try:
+            reply, run = run_chain(self._chain, request, make_run, config)
+        except BaseException:
+            budget.lose()
+            raise
+        return self._written(normalised(reply.message, messages), run.updates, turn, budget, here)
+
+    def _written(
+        self, message: AIMessage, updates: list[Any], turn: str, budget: Budget, here: Invocation
+    ) -> dict[str, Any]:
+        if here.delivery is not None:
+            here.delivery.settle(str(message.text))
+            if calls_of(message):
+                here.delivery.keep()
+        return {"messages": [message], "loop": Step(turn, budget.counts(), updates).plain()}
+
+    def _direct_answer(self, messages: Sequence[BaseMessage]) -> AIMessage | None:
+        """The answer, where every tool of the batch returns directly and none failed."""
+        if not self._direct or not isinstance(messages[-1], ToolMessage):
+            return None
+        _, results = last_batch(list(messages))
+        if not all(result.name in self._direct and result.status == "success" for result in results):
+            return None
+        if len(results) == 1:
+            return AIMessage(results[0].content, response_metadata={"return_direct": True})
+        text = "\n\n".join(str(result.text) for result in results)
+        return AIMessage(text, response_metadata={"return_direct": True})
+
+
+def _raise_failures(here: Invocation) -> None:
+    if here.failures:
+        failure = next(iter(here.failures.values()))
+        here.failures.clear()
+        raise failure
+
+
+def normalised(message: AIMessage, history: Sequence[BaseMessage]) -> AIMessage:
+    """The message as it is stored: an id of its own, and tool calls whose ids are there and differ.
+
+    A model that repeats a message id would replace the earlier message, so such an id is made anew.
+    """
+    changes: dict[str, Any] = {}
+    if message.id is None or any(known.id == message.id for known in reversed(history)):
+        changes["id"] = uuid.uuid4().hex
+    seen: set[str] = set()
+    calls = [_with_own_id(dict(call), seen) for call in message.tool_calls]
+    broken = [_with_own_id(dict(call), seen) for call in message.invalid_tool_calls]
+    if calls != message.tool_calls:
+        changes["tool_calls"] = calls
+    if broken != message.invalid_tool_calls:
+        changes["invalid_tool_calls"] = broken
+    return message.model_copy(update=changes) if changes else message
+
+
+def _with_own_id(call: dict[str, Any], seen: set[str]) -> dict[str, Any]:
+    wanted = call.get("id") or uuid.uuid4().hex
+    name, number = wanted, 1
+    while name in seen:
+        number += 1
+        name = f"{wanted}_{number}"
+    seen.add(name)
+    return call if call.get("id") == name else {**call, "id": name}

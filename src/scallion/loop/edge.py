@@ -1,0 +1,76 @@
+"""The edge between a node and its onion: signals become LangGraph's interrupts here, and journals are kept here.
+
+A node restarts from its top on resume. The journal of a chain that paused is kept by LangGraph's `@task`, whose result
+is stored with the pause; the normal path pays nothing for it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.func import task
+from langgraph.types import interrupt
+
+from scallion.bridge import wait, waits_on_loop
+from scallion.filters.journal import Frame, current_frame
+from scallion.filters.onion import Innermost, PauseSignal, Run
+from scallion.loop.platform import counting_interrupts, given_answers
+
+Journal = dict[str, Any]
+
+
+@task
+def _keep(journal: Journal | None) -> Journal | None:
+    return journal
+
+
+def keep(journal: Journal | None) -> Journal:
+    """Store `journal` for the running task; a task that runs again gets back what it kept at this place."""
+    future = _keep(journal)  # one task for both colours: a pause of one is resumed in the other
+    kept: Any = wait(future) if waits_on_loop() else future.result()
+    return kept  # type: ignore[no-any-return]
+
+
+def run_chain(
+    chain: Innermost, request: Any, make_run: Callable[[list[Any]], Run], config: RunnableConfig
+) -> tuple[Any, Run]:
+    """The reply of `chain` and the run that made it; raises LangGraph's interrupt where the chain paused."""
+    answers = given_answers(config)
+    journal: Journal | None = None
+    for _ in answers:
+        journal = keep(None)
+    while True:
+        run = make_run(answers)
+        root = Frame(run, journal["root"] if journal else None, request)
+        reply = _attempt(chain, request, root, config)
+        if run.pausing is None:
+            return reply, run
+        mine = {"id": uuid.uuid4().hex, "root": root.dump(run.wire)}
+        kept = keep(mine)
+        if kept["id"] == mine["id"]:
+            raise _interrupt(run.pausing)
+        journal = kept  # a crash fell between keeping and asking: what was kept is what is shown
+
+
+def _attempt(chain: Innermost, request: Any, root: Frame, config: RunnableConfig) -> Any:
+    """The reply of the chain; None where the run pauses, whatever a filter made of the signal."""
+    token = current_frame.set(root)
+    try:
+        with counting_interrupts(config, lambda: current_frame.get().ordinal()):
+            return chain(request, root)
+    except BaseException:
+        if root.run.pausing is None:
+            raise
+        return None
+    finally:
+        current_frame.reset(token)
+
+
+def _interrupt(signal: PauseSignal) -> BaseException:
+    if signal.native is not None:
+        return signal.native
+    interrupt(signal.payload)
+    raise AssertionError("an interrupt without an answer raises")

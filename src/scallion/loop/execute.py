@@ -1,0 +1,98 @@
+"""The innermost tool call: one execution in the colour at hand, and a ToolReply of whatever comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from langchain_core.messages import ToolMessage
+from langchain_core.tools import BaseTool
+from langgraph.errors import GraphBubbleUp
+from langgraph.types import Command
+
+from scallion.bridge import wait, waits_on_loop
+from scallion.errors import ConfigurationError
+from scallion.filters.journal import Frame
+from scallion.filters.pausing import pause
+from scallion.loop.failures import failure_kind
+from scallion.loop.inject import Injection, injection, with_injected
+from scallion.values import ToolFailure, ToolReply, ToolRequest
+
+
+class ToolCallRunner:
+    """Runs the tool of a request. A failure is a value, `ToolReply.error`; an unknown tool is a semantic one."""
+
+    def __init__(self) -> None:
+        self._injections: dict[int, tuple[BaseTool, Injection]] = {}
+
+    def __call__(self, request: ToolRequest, frame: Frame) -> ToolReply:
+        """One execution; raises nothing that the tool raised, but for pauses."""
+        frame.enter("")
+        call, tool = request.call, request.tool
+        if tool is None:
+            return _failed(call, "semantic", f"there is no tool named {call['name']!r}")
+        if (tool.metadata or {}).get("external"):
+            return _external(call)
+        config, state = frame.run.extra
+        try:
+            filled = self._filled(tool, call, state, config, request.context.env)
+            out = _execute(tool, filled, config)
+        except (GraphBubbleUp, ConfigurationError):
+            raise
+        except Exception as error:
+            return _failed(call, failure_kind(error), f"{type(error).__name__}: {error}", error)
+        return _reply(out, call)
+
+    def _filled(self, tool: BaseTool, call: Mapping[str, Any], state: Any, config: Any, env: Any) -> dict[str, Any]:
+        known = self._injections.get(id(tool))
+        if known is None:
+            known = self._injections[id(tool)] = (tool, injection(tool))  # holding the tool keeps its id its own
+        plain = {"name": call["name"], "args": call["args"], "id": call["id"], "type": "tool_call"}
+        return with_injected(plain, known[1], state, config, env) if known[1] else plain
+
+
+def _execute(tool: BaseTool, call: dict[str, Any], config: Any) -> Any:
+    if waits_on_loop() or (hasattr(tool, "func") and tool.func is None):
+        return wait(tool.ainvoke(call, config))
+    try:
+        return tool.invoke(call, config)
+    except NotImplementedError:
+        if type(tool)._arun is BaseTool._arun:
+            raise
+        return wait(tool.ainvoke(call, config))  # the tool is written for asyncio only
+
+
+def _reply(out: Any, call: Mapping[str, Any]) -> ToolReply:
+    if isinstance(out, ToolMessage):
+        return ToolReply(out, error=ToolFailure("semantic") if out.status == "error" else None)
+    if isinstance(out, Command):
+        return _from_command(out, call)
+    if isinstance(out, list) and len(out) == 1:
+        return _reply(out[0], call)
+    return ToolReply(ToolMessage(str(out), tool_call_id=call["id"], name=call["name"]))
+
+
+def _from_command(command: Any, call: Mapping[str, Any]) -> ToolReply:
+    """The result and the writes of a `Command(update=...)`; jumps are the loop's own business."""
+    update = dict(command.update or {}) if isinstance(command.update, Mapping) else {}
+    messages = update.pop("messages", [])
+    messages = messages if isinstance(messages, list) else [messages]
+    own = [m for m in messages if isinstance(m, ToolMessage) and m.tool_call_id == call["id"]]
+    if command.goto or command.graph or len(own) != len(messages) or len(own) > 1:
+        return _failed(
+            call, "semantic", "a Command of a tool may hold state writes and the result of its own call only"
+        )
+    message = own[0] if own else ToolMessage("done", tool_call_id=call["id"], name=call["name"])
+    return ToolReply(message, update)
+
+
+def _external(call: Mapping[str, Any]) -> ToolReply:
+    """The result that a person or a client gives for a tool that never runs here."""
+    decision = pause(f"{call['name']} runs elsewhere: give its result", kind="external_call", allowed=("respond",))
+    content = decision.message if isinstance(decision.message, str | list) else str(decision.message)
+    return ToolReply(ToolMessage(content, tool_call_id=call["id"], name=call["name"]))
+
+
+def _failed(call: Mapping[str, Any], kind: Any, text: str, error: BaseException | None = None) -> ToolReply:
+    message = ToolMessage(f"error: {text}", tool_call_id=call["id"], name=call["name"], status="error")
+    return ToolReply(message, error=ToolFailure(kind, error))

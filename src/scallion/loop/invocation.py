@@ -1,0 +1,189 @@
+"""What one public call brings along: who asks, the budgets in use, where events go. Never stored."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from scallion.errors import LimitExceeded
+from scallion.events import Event, Retracted, Token
+from scallion.filters.tokens import Pipeline, TokenTransform
+from scallion.loop.state import Limits
+from scallion.values import EMPTY, Context
+
+Emit = Callable[[Event], None]
+
+
+class Cancelled(BaseException):
+    """The turn was cancelled from outside: it stops at the next model or tool call."""
+
+
+@dataclass(slots=True)
+class Invocation:
+    """One call of a public verb. `turn` is None for the bare graph, which names its turns itself."""
+
+    turn: str | None = None
+    thread: str | None = None
+    owner: str | None = None
+    user: str | None = None
+    env: Any = None
+    system_prompt: Any = None
+    filters_env: Any = None
+    emit: Emit | None = None
+    delivery: Delivery | None = None
+    started: float = field(default_factory=time.monotonic)
+    spent_before: float = 0.0
+    """Seconds that the turn was active in earlier calls."""
+    lost: Counter[str] = field(default_factory=Counter)
+    """Counts of nodes that failed, and so could not write them."""
+    failures: dict[str, BaseException] = field(default_factory=dict)
+    """Failures of single tool calls, raised when their batch is done."""
+    cancelled: bool = False
+
+    def context(self, state: Mapping[str, Any], turn: str | None, env: Any = None) -> Context:
+        """What a request shows of all this; `state` is the shared state at the start of the round."""
+        shared = MappingProxyType(slots) if (slots := state.get("state")) else EMPTY
+        env = self.env if self.env is not None else env
+        return Context(env=env, state=shared, user=self.user, owner=self.owner, thread=self.thread, turn=turn)
+
+    def subject(self) -> dict[str, Any]:
+        """Who is behind a question that a filter asks."""
+        return {"user": self.user, "owner": self.owner}
+
+    def seconds(self) -> float:
+        """How long the turn has been active."""
+        return self.spent_before + time.monotonic() - self.started
+
+
+current_invocation: ContextVar[Invocation] = ContextVar("scallion_invocation")
+
+
+def invocation() -> Invocation:
+    """The running invocation; a fresh one for a graph that is used without an Agent."""
+    found = current_invocation.get(None)
+    return Invocation() if found is None else found
+
+
+class Budget:
+    """The limits of a turn against what it has used; asked before each call."""
+
+    def __init__(self, limits: Limits, counts: Mapping[str, float], invocation: Invocation) -> None:
+        self._limits = limits
+        self._stored = counts
+        self._invocation = invocation
+        self.made: Counter[str] = Counter()
+        """What the running node has used; it is written with the node's result."""
+
+    def used(self, name: str) -> float:
+        """How much the turn has used of this count."""
+        return self._stored.get(name, 0) + self._invocation.lost[name] + self.made[name]
+
+    def check_model_call(self) -> None:
+        """Raise LimitExceeded unless one more model call fits."""
+        if self._limits.model_calls is not None and self.used("model_calls") >= self._limits.model_calls:
+            raise LimitExceeded("model_calls", self.used("model_calls"), self._limits.model_calls)
+        self.check_flow()
+
+    def check_flow(self) -> None:
+        """Raise LimitExceeded where tokens or seconds are used up, Cancelled where the turn was cancelled."""
+        if self._invocation.cancelled:
+            raise Cancelled
+        if self._limits.tokens is not None and self.used("total_tokens") >= self._limits.tokens:
+            raise LimitExceeded("tokens", self.used("total_tokens"), self._limits.tokens)
+        if self._limits.seconds is not None and (seconds := self._invocation.seconds()) >= self._limits.seconds:
+            raise LimitExceeded("seconds", seconds, self._limits.seconds)
+
+    def limit_on_tool(self, position: int) -> str | None:
+        """The limit that cuts off the call at this place of its batch, if one does."""
+        if self._limits.tool_calls is not None and self.used("tool_calls") + position >= self._limits.tool_calls:
+            return "tool_calls"
+        try:
+            self.check_flow()
+        except LimitExceeded as error:
+            return error.limit
+        return None
+
+    def exceeded(self, limit: str) -> LimitExceeded:
+        """The error for a limit that cut a batch."""
+        allowed = getattr(self._limits, limit) or 0
+        used = (
+            self._invocation.seconds()
+            if limit == "seconds"
+            else self.used({"tokens": "total_tokens"}.get(limit, limit))
+        )
+        return LimitExceeded(limit, used, allowed)
+
+    def add_usage(self, usage: Mapping[str, Any] | None) -> None:
+        """Count one model call and the tokens that its provider reports."""
+        self.made["model_calls"] += 1
+        for name in ("input_tokens", "output_tokens", "total_tokens"):
+            if usage and (tokens := usage.get(name)):
+                self.made[name] += tokens
+
+    def counts(self) -> dict[str, float]:
+        """What the node adds to the account of the turn."""
+        return {**self.made, "seconds": round(self._invocation.seconds(), 3)}
+
+    def lose(self) -> None:
+        """Keep the counts of a node that fails for the rest of this invocation."""
+        self._invocation.lost.update(self.made)
+        self.made.clear()
+
+
+class Delivery:
+    """What a reader has been given of the answer: what does not stand is retracted before what replaces it."""
+
+    def __init__(self, transforms: Sequence[tuple[str, TokenTransform]], emit: Emit) -> None:
+        self._transforms = transforms
+        self._emit = emit
+        self._call: str | None = None
+        self._delivered = False
+        self._raw: list[str] = []
+        self._pipeline: Pipeline | None = None
+
+    def begin(self) -> str:
+        """Start the text of a model call and return the call's name; what was delivered before it is retracted."""
+        self.retract()
+        self._call = uuid.uuid4().hex
+        self._pipeline = Pipeline(self._transforms, self._deliver)
+        return self._call
+
+    def push(self, text: str, meta: Mapping[str, Any] | None = None) -> None:
+        """One raw piece of text."""
+        if self._pipeline is not None and text:
+            self._raw.append(text)
+            self._pipeline.push(Token(text, meta or {}, self._call or ""))
+
+    def end(self) -> None:
+        """The text is whole: flush the transforms."""
+        if self._pipeline is not None:
+            self._pipeline.close()
+            self._pipeline = None
+
+    def settle(self, text: str) -> None:
+        """`text` is what stands: deliver it where something else, or nothing, was delivered."""
+        if "".join(self._raw) != text:
+            self.begin()
+            self.push(text)
+            self.end()
+
+    def keep(self) -> None:
+        """What was delivered stands for good: a later model call adds to it."""
+        self._call, self._delivered, self._raw = None, False, []
+
+    def retract(self) -> None:
+        """Take back what was delivered and did not stand."""
+        if self._delivered and self._call is not None:
+            self._emit(Retracted(self._call))
+        self._pipeline = None
+        self.keep()
+
+    def _deliver(self, token: Token) -> None:
+        self._delivered = True
+        self._emit(token if token.call else token.replace(call=self._call or ""))

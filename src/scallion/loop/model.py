@@ -1,0 +1,216 @@
+"""The innermost model call: binding, system prompts, both colours, streaming, assembly of the pieces."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    SystemMessage,
+    message_chunk_to_message,
+)
+from langchain_core.runnables import Runnable, RunnableConfig
+from langgraph.errors import GraphBubbleUp
+
+from scallion.bridge import wait, waits_on_loop
+from scallion.errors import ModelError, ScallionError
+from scallion.events import ModelFinished, ModelStarted, Reasoning, ToolCallDelta
+from scallion.filters.journal import Frame
+from scallion.loop.failures import model_error
+from scallion.loop.invocation import Budget, Invocation, invocation
+from scallion.values import ChatReply, ChatRequest
+
+QUIET: RunnableConfig = {"tags": ["nostream"]}
+"""Without this tag LangGraph's `messages` mode would deliver the raw tokens past any transform."""
+
+
+class ModelCall:
+    """Calls the model of a request and makes a ChatReply of its answer."""
+
+    def __init__(self, system_prompt: str | SystemMessage | None) -> None:
+        self._prompt = as_system(system_prompt)
+        self._bound: dict[Any, tuple[Any, Runnable[Any, Any]]] = {}
+        self._async_only: set[type] = set()
+
+    def __call__(self, request: ChatRequest, frame: Frame) -> ChatReply:
+        """One model call within its budget; raises ModelError for what the model raised, LimitExceeded before it."""
+        frame.enter("")
+        here = invocation()
+        budget = cast("Budget", frame.run.extra)
+        budget.check_model_call()
+        messages = with_system(request.messages, self._prompt, as_system(here.system_prompt))
+        try:
+            message = self._call(self._bind(request), request, messages, here)
+        except (ScallionError, GraphBubbleUp):
+            budget.add_usage(None)
+            raise
+        except Exception as error:
+            budget.add_usage(None)
+            raise model_error(error) from error
+        budget.add_usage(cast("Mapping[str, Any] | None", message.usage_metadata))
+        return ChatReply(message, request.context)
+
+    def _call(
+        self, bound: Runnable[Any, Any], request: ChatRequest, messages: list[BaseMessage], here: Invocation
+    ) -> AIMessage:
+        if here.emit is None:
+            ask, aask = (lambda: bound.invoke(messages, QUIET)), (lambda: bound.ainvoke(messages, QUIET))
+            return cast("AIMessage", self._either(request, ask, aask))
+        stream = _Stream(here)
+        pump = lambda: stream.read(bound.stream(messages, QUIET))  # noqa: E731
+        apump = lambda: stream.aread(bound.astream(messages, QUIET))  # noqa: E731
+        self._either(request, pump, apump)
+        return stream.message()
+
+    def _either(self, request: ChatRequest, sync: Callable[[], Any], asynchronous: Callable[[], Any]) -> Any:
+        """Call in the colour at hand; a model that has only the other one is called in that."""
+        kind: type[BaseChatModel] = type(cast("BaseChatModel", request.model))
+        if waits_on_loop() or kind in self._async_only:
+            return wait(asynchronous())
+        try:
+            return sync()
+        except NotImplementedError:
+            if kind._agenerate is BaseChatModel._agenerate and kind._astream is BaseChatModel._astream:
+                raise
+            self._async_only.add(kind)
+            return wait(asynchronous())
+
+    def _bind(self, request: ChatRequest) -> Runnable[Any, Any]:
+        model = cast("BaseChatModel", request.model)
+        key = (id(model), tuple(map(id, request.tools)), str(request.tool_choice))
+        found = self._bound.get(key)
+        if found is None:
+            # The cached entry holds what its key names by id, so that no id is used again.
+            found = ((model, tuple(request.tools)), bind_tools(model, request.tools, request.tool_choice))
+            if len(self._bound) >= 64:
+                self._bound.clear()
+            self._bound[key] = found
+        return found[1].bind(**request.settings) if request.settings else found[1]
+
+
+def bind_tools(model: BaseChatModel, tools: Sequence[Any], choice: Any) -> Runnable[Any, Any]:
+    """The model with its tools; a model that cannot be given tools (a scripted one) is left as it is."""
+    if not tools or type(model).bind_tools is BaseChatModel.bind_tools:
+        return model
+    return model.bind_tools(tools, **({} if choice is None else {"tool_choice": choice}))
+
+
+def as_system(prompt: str | SystemMessage | None) -> SystemMessage | None:
+    """A system prompt as a message."""
+    return SystemMessage(prompt) if isinstance(prompt, str) and prompt else prompt or None
+
+
+def with_system(
+    messages: Sequence[BaseMessage], own: SystemMessage | None, given: SystemMessage | None
+) -> list[BaseMessage]:
+    """The messages with one system message in front: the agent's, then the call's, then what led the messages."""
+    lead = 0
+    while lead < len(messages) and isinstance(messages[lead], SystemMessage):
+        lead += 1
+    prompts = [prompt for prompt in (own, given, *messages[:lead]) if prompt is not None]
+    if len(prompts) < 2:
+        return [*prompts, *messages[lead:]]
+    return [_merged(prompts), *messages[lead:]]
+
+
+def _merged(prompts: Sequence[BaseMessage]) -> SystemMessage:
+    if all(isinstance(prompt.content, str) for prompt in prompts):
+        return SystemMessage("\n\n".join(str(prompt.content) for prompt in prompts))
+    blocks: list[Any] = []
+    for prompt in prompts:
+        content = prompt.content
+        blocks += [{"type": "text", "text": content}] if isinstance(content, str) else content
+    return SystemMessage(blocks)
+
+
+class _Stream:
+    """Reads the pieces of one answer: passes them on as events and puts them together at the end."""
+
+    def __init__(self, here: Invocation) -> None:
+        self._emit = here.emit or (lambda event: None)
+        self._delivery = here.delivery
+        self._chunks: list[AIMessageChunk] = []
+        self._call = ""
+
+    def read(self, chunks: Any) -> None:
+        self._begin()
+        for chunk in chunks:
+            self._take(chunk)
+
+    async def aread(self, chunks: Any) -> None:
+        self._begin()
+        async for chunk in chunks:
+            self._take(chunk)
+
+    def message(self) -> AIMessage:
+        """The whole message; raises ModelError where the stream ended before its end."""
+        if not self._chunks:
+            raise ModelError("transient", "the model failed: its stream was empty")
+        whole = assembled(self._chunks)
+        if self._delivery is not None:
+            self._delivery.end()
+        self._emit(ModelFinished(whole, cast("Mapping[str, Any]", whole.usage_metadata or {})))
+        return whole
+
+    def _begin(self) -> None:
+        self._chunks.clear()
+        if self._delivery is not None:
+            self._call = self._delivery.begin()
+        self._emit(ModelStarted(self._call))
+
+    def _take(self, chunk: AIMessageChunk) -> None:
+        self._chunks.append(chunk)
+        if thought := reasoning(chunk):
+            self._emit(Reasoning(thought, {}, self._call))
+        if self._delivery is not None and (text := str(chunk.text)):
+            self._delivery.push(text)
+        for delta in chunk.tool_call_chunks:
+            self._emit(ToolCallDelta(self._call, delta.get("index"), delta["id"], delta["name"], delta["args"]))
+
+
+def reasoning(chunk: AIMessageChunk) -> str:
+    """The piece of reasoning in a chunk, in any of the forms that clients of providers use."""
+    if isinstance(chunk.content, str):
+        return str(chunk.additional_kwargs.get("reasoning_content") or "") if chunk.additional_kwargs else ""
+    blocks: list[Any] = list(chunk.content_blocks) if chunk.content else []
+    return "".join(block.get("reasoning") or "" for block in blocks if block.get("type") == "reasoning")
+
+
+def assembled(chunks: Sequence[AIMessageChunk]) -> AIMessage:
+    """The message that the chunks make. Arguments that are not whole JSON make a malformed call, never a guessed one.
+
+    Merging repairs half JSON (`{"order": 10` of 1042), and a connection that is closed early looks like a normal end:
+    only the provider's own end mark tells.
+    """
+    merged = chunks[0] + list(chunks[1:])
+    meta = merged.response_metadata
+    if meta.get("model_provider") in ("openai", "anthropic") and not any(
+        meta.get(mark) for mark in ("finish_reason", "stop_reason", "status")
+    ):
+        raise ModelError("transient", "the model failed: its stream ended early")
+    broken = [part for part in merged.tool_call_chunks if not _is_json_object(part["args"])]
+    message = cast("AIMessage", message_chunk_to_message(merged))
+    if not broken:
+        return message
+    ids = {part["id"] for part in broken}
+    return message.model_copy(
+        update={
+            "tool_calls": [call for call in message.tool_calls if call["id"] not in ids],
+            "invalid_tool_calls": [
+                {"type": "invalid_tool_call", "name": p["name"], "args": p["args"], "id": p["id"], "error": None}
+                for p in broken
+            ],
+        }
+    )
+
+
+def _is_json_object(text: str | None) -> bool:
+    try:
+        return isinstance(json.loads(text or "{}"), dict)
+    except ValueError:
+        return False

@@ -1,0 +1,63 @@
+"""The few parts of LangGraph that have no public name, in one place and each with a test.
+
+LangGraph's own ToolNode uses the same ones.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import var_child_runnable_config
+from langgraph.errors import GraphInterrupt
+from langgraph.types import interrupt
+
+SCRATCHPAD = "__pregel_scratchpad"
+READ_STATE = "__pregel_read_state"
+RUNTIME = "__pregel_runtime"
+
+
+def read_state(config: RunnableConfig) -> dict[str, Any]:
+    """The state of the graph as the running task sees it; a `Send` carries the call only."""
+    return cast("dict[str, Any]", config["configurable"][READ_STATE]())
+
+
+def runtime(config: RunnableConfig) -> Any:
+    """LangGraph's runtime of the running task: context, store, stream writer."""
+    return config["configurable"].get(RUNTIME)
+
+
+def given_answers(config: RunnableConfig) -> list[Any]:
+    """The answers that the running task was given, in the order of its questions.
+
+    An `interrupt()` that is caught is not recorded, so asking until it raises lists them.
+    """
+    pad = config["configurable"].get(SCRATCHPAD)
+    if pad is None or (not pad.resume and pad.get_null_resume(False) is None):
+        return []
+    answers: list[Any] = []
+    while True:
+        try:
+            answers.append(interrupt(None))
+        except GraphInterrupt:
+            return answers
+
+
+@contextmanager
+def counting_interrupts(config: RunnableConfig, ordinal: Callable[[], int]) -> Iterator[RunnableConfig]:
+    """Within the block an `interrupt()` of LangGraph takes its place among the answers from `ordinal`."""
+    configurable = config["configurable"]
+    pad = configurable.get(SCRATCHPAD)
+    if pad is None:
+        yield config
+        return
+    pad = dataclasses.replace(pad, interrupt_counter=ordinal)
+    patched = cast("RunnableConfig", {**config, "configurable": {**configurable, SCRATCHPAD: pad}})
+    token = var_child_runnable_config.set(patched)
+    try:
+        yield patched
+    finally:
+        var_child_runnable_config.reset(token)

@@ -1,0 +1,143 @@
+"""The state of the loop graph, and how it is merged.
+
+`loop` is the account of the current turn: `{"turn": id, "counts": {...}, "filters": {...}, "calls": [...]}`.
+It starts anew with each turn by its reducer, so that the bare graph keeps budgets and filter states as an Agent does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any, TypedDict
+
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolCall, ToolMessage
+from langgraph.graph.message import add_messages
+
+from scallion.filters.state import StateRules, States
+
+NOT_RUN = "not run: limit"
+"""What a call is answered with that a limit cut off."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Budgets of one turn over all its re-entries and resumes; None is no limit. `seconds` does not count pauses."""
+
+    model_calls: int | None = 50
+    tool_calls: int | None = 100
+    seconds: float | None = None
+    tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        from scallion.errors import ConfigurationError
+
+        for name, value in asdict(self).items():
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or value <= 0):
+                raise ConfigurationError(f"Limits({name}=...) is a number above zero or None, not {value!r}")
+
+
+def state_schema(rules: StateRules) -> type:
+    """The channels of the graph; `turn` and `base` are written only where filters stand around the turn."""
+    channels: dict[str, Any] = {
+        "messages": Annotated[list[AnyMessage], add_messages],
+        "loop": Annotated[dict[str, Any], account_reducer(rules)],
+        "state": Annotated[dict[str, Any], _merge],
+        "turn": dict[str, Any],
+        "base": list[AnyMessage] | None,
+    }
+    return TypedDict("LoopState", channels, total=False)  # type: ignore[operator, no-any-return]
+
+
+def _merge(old: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any]:
+    return {**(old or {}), **(new or {})}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one node adds to the account of its turn."""
+
+    turn: str
+    counts: Mapping[str, float] = field(default_factory=dict)
+    updates: list[Any] = field(default_factory=list)
+    calls: list[Any] = field(default_factory=list)
+    limit: str | None = None
+    states: States | None = None
+    """The whole state of the filters, from a turn hook; replaces what is there."""
+
+    def plain(self) -> dict[str, Any]:
+        """Plain data for a channel write."""
+        written: dict[str, Any] = {"turn": self.turn, "counts": dict(self.counts)}
+        if self.updates:
+            written["updates"] = [[name, dict(update)] for name, update in self.updates]
+        if self.calls:
+            written["calls"] = self.calls
+        if self.limit:
+            written["limit"] = self.limit
+        if self.states is not None:
+            written["states"] = self.states
+        return written
+
+
+def account_reducer(rules: StateRules) -> Callable[[Any, Any], dict[str, Any]]:
+    """The reducer of the `loop` channel: folds what a node wrote into the account of its turn."""
+
+    def fold(account: dict[str, Any] | None, step: dict[str, Any]) -> dict[str, Any]:
+        if not account or account.get("turn") != step["turn"]:
+            account = new_account(step["turn"], rules, account)
+        counts = dict(account["counts"])
+        for name, value in step["counts"].items():
+            counts[name] = max(counts.get(name, 0), value) if name == "seconds" else counts.get(name, 0) + value
+        states = step.get("states") or account["filters"]
+        folded = {
+            "turn": step["turn"],
+            "counts": counts,
+            "filters": rules.fold(states, step["updates"]) if "updates" in step else states,
+            "calls": [*account["calls"], *step["calls"]] if "calls" in step else account["calls"],
+        }
+        limit = step.get("limit") or account.get("limit")
+        return {**folded, "limit": limit} if limit else folded
+
+    return fold
+
+
+def new_account(turn: str, rules: StateRules, before: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The account of a turn that starts."""
+    return {"turn": turn, "counts": {}, "filters": rules.start((before or {}).get("filters")), "calls": []}
+
+
+def turn_of(state: Mapping[str, Any], given: str | None) -> str:
+    """The id of the turn: the Agent's, or for the bare graph the id of the message that it answers."""
+    if given is not None:
+        return given
+    return next((m.id for m in reversed(state["messages"]) if isinstance(m, HumanMessage) and m.id), "turn")
+
+
+def last_batch(messages: list[BaseMessage]) -> tuple[AIMessage | None, list[ToolMessage]]:
+    """The last message of the model and the tool results behind it; None where something else came after it."""
+    results: list[ToolMessage] = []
+    for message in reversed(messages):
+        if isinstance(message, ToolMessage):
+            results.append(message)
+        elif isinstance(message, AIMessage):
+            return message, results[::-1]
+        else:
+            return None, []
+    return None, []
+
+
+def calls_of(message: AIMessage) -> list[dict[str, Any]]:
+    """All tool calls of a message in order; a malformed one has `invalid` and no arguments."""
+    calls: list[dict[str, Any]] = [dict(call) for call in message.tool_calls]
+    for broken in message.invalid_tool_calls:
+        call = ToolCall(name=broken.get("name") or "", args={}, id=broken.get("id"), type="tool_call")
+        calls.append({**call, "invalid": True})
+    return calls
+
+
+def open_calls(messages: list[BaseMessage]) -> list[dict[str, Any]]:
+    """The calls of the last batch that have no result yet."""
+    message, results = last_batch(messages)
+    if message is None:
+        return []
+    answered = {result.tool_call_id for result in results}
+    return [call for call in calls_of(message) if call["id"] not in answered]

@@ -1,0 +1,146 @@
+"""The tool node: one call -> ToolRequest -> onion -> tool -> result. Each call of a batch is a task of its own.
+
+Whatever the filters do, each call gets exactly one result, and a call that was answered, refused or cut off never runs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+from langchain_core.messages import ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool
+from langgraph.errors import GraphBubbleUp
+
+from scallion.errors import FilterError
+from scallion.events import ToolFinished, ToolStarted
+from scallion.filters.filter import Filter
+from scallion.filters.journal import Wire
+from scallion.filters.onion import Run, nest
+from scallion.filters.state import StateRules
+from scallion.loop.edge import run_chain
+from scallion.loop.execute import ToolCallRunner
+from scallion.loop.invocation import Budget, Invocation, invocation
+from scallion.loop.platform import read_state, runtime
+from scallion.loop.state import NOT_RUN, Limits, Step, calls_of, last_batch, new_account, turn_of
+from scallion.values import ToolFailure, ToolReply, ToolRequest
+
+
+def _dump(reply: ToolReply) -> dict[str, Any]:
+    return {"message": reply.message, "writes": dict(reply.writes), "error": reply.error.kind if reply.error else None}
+
+
+def _load(record: Mapping[str, Any]) -> ToolReply:
+    error = ToolFailure(record["error"]) if record["error"] else None
+    return ToolReply(record["message"], record["writes"], error=error)
+
+
+WIRE = Wire(_dump, _load)
+
+
+class ToolNode:
+    """The body of the tool node."""
+
+    def __init__(self, tools: Sequence[Any], filters: Sequence[Filter], rules: StateRules, limits: Limits) -> None:
+        self._tools = {tool.name: tool for tool in tools if isinstance(tool, BaseTool)}
+        self._rules = rules
+        self._limits = limits
+        self._path = tuple(one.name for one in filters if one.around_tool is not None)
+        self._chain = nest(filters, "tool", ToolCallRunner())
+
+    def __call__(self, call: dict[str, Any], config: RunnableConfig) -> dict[str, Any]:
+        """The one result of the call."""
+        here = invocation()
+        state = read_state(config)
+        turn = turn_of(state, here.turn)
+        account = state.get("loop") or new_account(turn, self._rules, None)
+        budget = Budget(self._limits, account["counts"], here)
+        limit = budget.limit_on_tool(_position(call, state))
+        if limit is not None:
+            return self._written(call, _refused(call, NOT_RUN), turn, budget, limit=limit)
+        if call.get("invalid"):
+            return self._written(call, _refused(call, MALFORMED), turn, budget)
+        try:
+            reply, run = self._run(call, state, config, turn, account, here)
+        except GraphBubbleUp:
+            raise
+        except Exception as error:  # raised when the batch is done: a sibling may be in the middle of its effect
+            if here.turn is None:  # the bare graph has nobody who remembers it
+                raise
+            here.failures[call["id"]] = error
+            return self._written(call, _refused(call, f"not run: {error}"), turn, budget)
+        return self._written(call, reply, turn, budget, run.updates)
+
+    def _run(
+        self,
+        call: dict[str, Any],
+        state: Mapping[str, Any],
+        config: RunnableConfig,
+        turn: str,
+        account: Mapping[str, Any],
+        here: Invocation,
+    ) -> tuple[ToolReply, Run]:
+        around = runtime(config)
+        context = here.context(state, turn, getattr(around, "context", None))
+        request = ToolRequest(cast("Any", call), self._tools.get(call["name"]), context)
+
+        def make_run(answers: list[Any]) -> Run:
+            run = Run(
+                WIRE,
+                self._rules.fold,
+                account["filters"],
+                answers,
+                path=self._path,
+                emit=cast("Callable[[Any], None] | None", here.emit),
+                subject=here.subject(),
+            )
+            run.extra = (config, state)
+            return run
+
+        begun = time.monotonic()
+        if here.emit is not None:
+            here.emit(ToolStarted(call["id"], call["name"]))
+        reply, run = run_chain(self._chain, request, make_run, config)
+        if reply.message.tool_call_id != call["id"]:
+            raise FilterError(self._path[0] if self._path else "tool", "around_tool", "the reply answers another call")
+        if here.emit is not None:
+            here.emit(ToolFinished(call["id"], reply.message.status, time.monotonic() - begun))
+        return reply, run
+
+    def _written(
+        self,
+        call: dict[str, Any],
+        reply: ToolReply,
+        turn: str,
+        budget: Budget,
+        updates: Sequence[Any] = (),
+        limit: str | None = None,
+    ) -> dict[str, Any]:
+        counts = budget.counts() if limit else {**budget.counts(), "tool_calls": 1}
+        record = {"id": call["id"], "name": call["name"], "args": call["args"], "status": reply.message.status}
+        step = Step(turn, counts, list(updates), [] if limit else [record], limit)
+        written: dict[str, Any] = {"messages": [_named(reply.message, call)], "loop": step.plain()}
+        if reply.writes and reply.message.status != "error":
+            written["state"] = dict(reply.writes)
+        return written
+
+
+MALFORMED = "not run: the arguments are not a JSON object; call the tool again with valid JSON"
+
+
+def _named(message: ToolMessage, call: Mapping[str, Any]) -> ToolMessage:
+    return message if message.name else message.model_copy(update={"name": call["name"]})
+
+
+def _refused(call: Mapping[str, Any], text: str) -> ToolReply:
+    return ToolReply(ToolMessage(text, tool_call_id=call["id"], name=call["name"], status="error"))
+
+
+def _position(call: Mapping[str, Any], state: Mapping[str, Any]) -> int:
+    """How many calls of the batch that have no result yet come before this one."""
+    message, results = last_batch(state["messages"])
+    answered = {result.tool_call_id for result in results}
+    waiting = [one["id"] for one in calls_of(message) if one["id"] not in answered] if message else []
+    return waiting.index(call["id"]) if call["id"] in waiting else 0

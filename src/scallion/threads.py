@@ -1,0 +1,221 @@
+"""What state a thread is in, and how a turn starts, goes on or is closed on it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from langchain_core.messages import BaseMessage, ToolMessage
+from langgraph.graph import END
+
+from scallion.approvals.ledger import addressed, open_approvals, record
+from scallion.bridge import call, waits_on_loop
+from scallion.bridge import wait as wait_for
+from scallion.errors import NotPaused, PauseChanged, ThreadBusy, ThreadPaused
+from scallion.filters.filter import Filter
+from scallion.filters.pausing import args_schema
+from scallion.history import is_transient
+from scallion.loop.invocation import Invocation
+from scallion.loop.state import calls_of, last_batch, open_calls
+from scallion.turn import Resumption
+from scallion.values import Approval, Decision
+
+UNKNOWN_OUTCOME = "the turn was interrupted before this call gave a result; whether it took effect is not known"
+SUPERSEDED = "superseded by a new message"
+CANCELLED = "cancelled"
+
+
+class Running:
+    """The threads that run in this process: a thread runs one turn at a time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._turns: dict[Any, Invocation] = {}
+
+    @contextmanager
+    def claim(self, key: Any, here: Invocation, seconds: float) -> Iterator[None]:
+        """Hold the thread for the block; raises ThreadBusy when it stays taken for `seconds`."""
+        deadline = time.monotonic() + seconds
+        while not self._take(key, here):
+            if time.monotonic() >= deadline:
+                raise ThreadBusy(str(here.thread))
+            _sleep(0.01)
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._turns[key]
+
+    def _take(self, key: Any, here: Invocation) -> bool:
+        with self._lock:
+            return self._turns.setdefault(key, here) is here
+
+    def get(self, key: Any) -> Invocation | None:
+        """The turn that runs on the thread."""
+        return self._turns.get(key)
+
+
+running = Running()
+
+
+def _sleep(seconds: float) -> None:
+    import asyncio
+
+    if waits_on_loop():
+        wait_for(asyncio.sleep(seconds))
+    else:
+        time.sleep(seconds)
+
+
+@dataclass(frozen=True)
+class Head:
+    """Where a thread stands: the values of its newest checkpoint, what comes next, who is waited for."""
+
+    values: Mapping[str, Any]
+    next: tuple[str, ...]
+    interrupts: Sequence[Any]
+
+    @property
+    def messages(self) -> Sequence[BaseMessage]:
+        """The history."""
+        return self.values.get("messages") or []
+
+    @property
+    def marker(self) -> Mapping[str, Any] | None:
+        """The marker of a turn that was not committed."""
+        marker = self.values.get("turn")
+        return marker if marker and marker.get("open") else None
+
+
+class Threads:
+    """The threads of one agent in its saver."""
+
+    def __init__(
+        self,
+        graph: Any,
+        saver: Any,
+        filters: Sequence[Filter],
+        tools: Mapping[str, Any],
+        on_message_while_paused: Literal["refuse", "supersede"],
+    ) -> None:
+        self._graph = graph
+        self._saver = saver
+        self._names = [one.name for one in filters]
+        self._tools = tools
+        self._on_message = on_message_while_paused
+        self.ledger = getattr(saver, "approvals", None)
+
+    def key(self, thread: str) -> Any:
+        """What names the thread among all that run in this process."""
+        return (id(getattr(self._saver, "identity", self._saver)), thread)
+
+    def head(self, config: Mapping[str, Any]) -> Head:
+        """Where the thread stands."""
+        snapshot = call(self._graph.get_state, self._graph.aget_state, config)
+        return Head(snapshot.values, snapshot.next, snapshot.interrupts)
+
+    def ready(self, config: Mapping[str, Any], thread: str, *, full: bool) -> Head | None:
+        """Make the thread ready for a new message: refuse or supersede a pause, close calls that a crash left open.
+
+        Returns None where nothing needs to be known: a saver that keeps an index says so with one row, unless `full`.
+        Raises ThreadPaused.
+        """
+        if not full and hasattr(self._saver, "status"):
+            status = call(self._saver.status, self._saver.astatus, thread)
+            if status in (None, "idle"):
+                return None
+        head = self.head(config)
+        if head.interrupts:
+            approvals = self.approvals(head, thread)
+            if self._on_message == "refuse":
+                raise ThreadPaused(thread, approvals)
+            return self.close(config, thread, head, SUPERSEDED, "superseded")
+        if head.next:
+            return self.close(config, thread, head, UNKNOWN_OUTCOME, None)
+        return head
+
+    def approvals(self, head: Head, thread: str) -> list[Approval]:
+        """What the thread waits for, in the order of the calls."""
+        return self.asked(head.interrupts, head.messages, thread)
+
+    def asked(self, interrupts: Sequence[Any], messages: Sequence[BaseMessage], thread: str) -> list[Approval]:
+        """The approvals that interrupts ask for, in the order of the calls."""
+        batch, _ = last_batch(list(messages))
+        order = [one["id"] for one in calls_of(batch)] if batch else []
+        found = open_approvals(interrupts, thread, self.ledger)
+        return sorted(found, key=lambda one: order.index(one.call_id) if one.call_id in order else len(order))
+
+    def close(self, config: Mapping[str, Any], thread: str, head: Head, text: str, status: str | None) -> Head:
+        """End the open turn: finished calls keep their results, each open call is answered with `text`."""
+        if status is not None and self.ledger is not None:
+            call(self.ledger.close, self.ledger.aclose_thread, thread, status)
+        graph = self._graph
+        if head.next:
+            call(graph.update_state, graph.aupdate_state, config, None, as_node=END)
+            head = self.head(config)
+        answers = [
+            ToolMessage(text, tool_call_id=one["id"], name=one["name"], status="error")
+            for one in open_calls(list(head.messages))
+        ]
+        gone = [_removal(one) for one in head.messages if is_transient(one)]
+        written: dict[str, Any] = {"messages": [*gone, *answers]} if gone or answers else {}
+        if head.marker:
+            written |= {"turn": {}, "base": None}
+        if not written:
+            return head
+        call(graph.update_state, graph.aupdate_state, config, written, as_node="hold")
+        return self.head(config)
+
+    def decided(self, head: Head, thread: str, decisions: Any, by: str | None) -> Resumption | list[Approval]:
+        """What the thread goes on from; the open approvals where nothing is decided yet.
+
+        Raises NotPaused, or a DecisionError before anything is stored.
+        """
+        if not head.interrupts:
+            if decisions is not None:
+                raise NotPaused(thread, f"thread {thread!r} has nothing to decide")
+            if not head.next and not head.marker:
+                raise NotPaused(thread)
+            return Resumption(head.values, None, ended=not head.next)
+        approvals = self.approvals(head, thread)
+        given = {one.id: one.decision for one in approvals if one.decision is not None}
+        if decisions is not None:
+            given |= addressed(decisions, approvals)
+        if not given:
+            return approvals
+        for one in approvals:
+            if one.id in given:
+                self._check_unchanged(one)
+        record(given, approvals, self.ledger, by)
+        return _resumption(head, given)
+
+    def _check_unchanged(self, approval: Approval) -> None:
+        """Raise PauseChanged where the tool, its schema or the layers are not those that the approval showed."""
+        rest = iter(self._names)
+        gone = [name for name in approval.path if name not in rest]
+        if gone:
+            raise PauseChanged(approval.id, f"filter {gone[0]!r} is gone, or stands at another place")
+        if approval.tool is None or approval.args_schema is None:
+            return
+        tool = self._tools.get(approval.tool)
+        if tool is None:
+            raise PauseChanged(approval.id, f"there is no tool named {approval.tool!r} any more")
+        if args_schema(tool) != approval.args_schema:
+            raise PauseChanged(approval.id, f"the arguments of tool {approval.tool!r} changed")
+
+
+def _removal(message: BaseMessage) -> BaseMessage:
+    from langchain_core.messages import RemoveMessage
+
+    return RemoveMessage(id=message.id or "")
+
+
+def _resumption(head: Head, given: Mapping[str, Decision]) -> Resumption:
+    answers = {one: decision.to_json() for one, decision in given.items()}
+    if head.next == ("hold",):
+        return Resumption(head.values, None, ended=True, held=next(iter(answers.values())))
+    return Resumption(head.values, answers)

@@ -1,0 +1,17 @@
+"""Tools that belong to the library."""
+
+from __future__ import annotations
+
+from langchain_core.tools import tool
+
+from scallion.filters.pausing import pause
+
+
+@tool
+def ask_human(question: str) -> str:
+    """Ask a person a question and wait for the answer. Use it when only a person can know or decide."""
+    answer = pause(question, kind="question", allowed=("respond",)).message
+    return answer if isinstance(answer, str) else str(answer)
+
+
+__all__ = ["ask_human"]

@@ -1,0 +1,336 @@
+"""The turn: the onion around whole invocations of the loop graph, and the commit of what it finally returned.
+
+While filters stand around the turn, the channel `turn` holds an open marker with their journal, so that a pause goes on
+in another process, and a crash between the end of the loop and the commit is seen and finished on the next start.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from langchain_core.messages import AIMessage, BaseMessage, RemoveMessage
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
+from langgraph.types import Command
+
+from scallion.bridge import call
+from scallion.errors import ConfigurationError
+from scallion.filters.filter import Filter
+from scallion.filters.journal import Frame, Record, Wire, current_frame
+from scallion.filters.onion import Run, nest
+from scallion.filters.state import StateRules, States
+from scallion.history import kept_messages, shared_length, with_ids
+from scallion.loop.invocation import Invocation
+from scallion.loop.state import Step
+from scallion.values import Completed, TurnRequest
+
+EMPTY_RECORD: Record = {"layer": "", "done": {}, "open": {}, "pauses": []}
+
+
+@dataclass(eq=False)
+class LoopPause(BaseException):
+    """The loop waits for a person: LangGraph's interrupts, and the messages so far."""
+
+    interrupts: Sequence[Any]
+    messages: Sequence[BaseMessage]
+
+
+@dataclass
+class Resumption:
+    """What an interrupted turn goes on from: the graph's values, and the answers by interrupt id (None: just go on)."""
+
+    values: Mapping[str, Any]
+    answers: Mapping[str, Any] | None
+    ended: bool = False
+    """Whether the loop had come to its end, so that only the rest of the turn is missing."""
+    held: Any = None
+    """The answer to a pause around the turn."""
+
+
+@dataclass
+class Turn:
+    """One execution of the turn chain: what it started from and how far it came."""
+
+    id: str
+    here: Invocation
+    config: dict[str, Any]
+    request: TurnRequest
+    base: Sequence[BaseMessage] | None
+    """The history before the turn; None where it is not needed, as nothing stands around the turn."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    resumption: Resumption | None = None
+    attempts: int = 0
+    answers: list[Any] = field(default_factory=list)
+    channel: Sequence[BaseMessage] = ()
+    """What the `messages` channel holds, as far as this turn knows."""
+    replaced: bool = False
+    kept_request: Sequence[BaseMessage] = ()
+    """The new messages of the turn as the loop was given them: what the input filters made of them."""
+    finals: list[str | None] = field(default_factory=list)
+    fed: set[str | None] = field(default_factory=set)
+    pairs: dict[str | None, BaseMessage] = field(default_factory=dict)
+    """Executed calls and their results of all attempts: they stay in the thread, whatever became of the answers."""
+    paused: LoopPause | None = None
+    root: Frame | None = None
+
+    def wire(self) -> Wire:
+        """Results are stored with the messages that the channel holds anyway left out."""
+
+        def dump(result: Completed) -> Record:
+            head = shared_length(self.channel, result.messages)
+            return {
+                "message": result.message,
+                "usage": dict(result.usage),
+                "attempts": result.attempts,
+                "parsed": result.parsed,
+                "calls": [dict(one) for one in result.tool_calls],
+                "head": head,
+                "rest": list(result.messages)[head:],
+            }
+
+        def load(record: Record) -> Completed:
+            messages = [*self.channel[: record["head"]], *record["rest"]]
+            self.note_end(record["message"], messages)
+            return Completed(
+                record["message"], messages, record["calls"], record["usage"], record["attempts"], record["parsed"],
+                thread=self.here.thread, turn=self.id,
+            )  # fmt: skip
+
+        return Wire(dump, load)
+
+    def note_end(self, message: BaseMessage, messages: Sequence[BaseMessage]) -> None:
+        """Remember what an attempt came to, for the commit."""
+        self.finals.append(message.id)
+        for one in messages[len(self.base or ()) :]:
+            if one.type == "tool" or (isinstance(one, AIMessage) and one.tool_calls):
+                self.pairs[one.id] = one
+
+    def marker(self, wire: Wire, states: States, hold: Any = None) -> dict[str, Any]:
+        """The open-turn marker: all that a resume in another process needs."""
+        assert self.root is not None
+        marker = {
+            "open": True,
+            "id": self.id,
+            "journal": self.root.dump(wire),
+            "request": list(self.request.messages),
+            "kept": list(self.kept_request),
+            "answers": self.answers,
+            "attempts": self.attempts,
+            "states": states,
+            "replaced": self.replaced,
+            "base_length": len(self.base or ()),
+            "fed": sorted(one for one in self.fed if one),
+        }
+        return {**marker, "hold": hold} if hold is not None else marker
+
+
+class TurnRunner:
+    """Runs turns of one agent."""
+
+    def __init__(self, graph: Any, filters: Sequence[Filter], rules: StateRules, *, durable: bool) -> None:
+        self._graph = graph
+        self._rules = rules
+        self._durable = durable
+        self._path = tuple(one.name for one in filters if one.around_turn is not None)
+        self._chain = nest(filters, "turn", self._loop)
+
+    @property
+    def wraps_turns(self) -> bool:
+        """Whether filters stand around the turn."""
+        return bool(self._path)
+
+    def run(self, turn: Turn) -> Completed:
+        """The result of the turn; raises LoopPause where it waits for a person."""
+        saved = self._saved(turn)
+        states = saved["states"] if saved else self._start_states(turn)
+        run = Run(
+            turn.wire(),
+            self._rules.fold,
+            states,
+            turn.answers,
+            path=self._path,
+            emit=cast("Callable[[Any], None] | None", turn.here.emit),
+            subject=turn.here.subject(),
+        )
+        run.extra = turn
+        turn.root = Frame(run, _journal(turn, saved), turn.request)
+        result = self._attempt(run, turn.root, turn)
+        if run.pausing is not None:
+            raise turn.paused or self._hold(turn, run)
+        return self._finished(turn, run, result)
+
+    def _attempt(self, run: Run, root: Frame, turn: Turn) -> Any:
+        token = current_frame.set(root)
+        try:
+            return self._chain(turn.request, root)
+        except BaseException:
+            if run.pausing is None:
+                raise
+            return None
+        finally:
+            current_frame.reset(token)
+
+    def _saved(self, turn: Turn) -> dict[str, Any] | None:
+        """The marker of an interrupted turn, taken over into `turn`."""
+        marker = turn.resumption.values.get("turn") if turn.resumption else None
+        if not marker or not marker.get("open") or turn.resumption is None:
+            return None
+        turn.attempts = marker["attempts"]
+        turn.answers = [*marker["answers"]]
+        if turn.resumption.held is not None:
+            turn.answers.append(turn.resumption.held)
+        turn.kept_request, turn.fed, turn.replaced = marker["kept"], set(marker["fed"]), marker["replaced"]
+        turn.channel = turn.resumption.values.get("messages") or []
+        stored = turn.resumption.values.get("base")
+        turn.base = stored if turn.replaced and stored is not None else turn.channel[: marker["base_length"]]
+        return cast("dict[str, Any]", marker)
+
+    def _start_states(self, turn: Turn) -> States:
+        account = (turn.resumption.values.get("loop") if turn.resumption else None) or {}
+        if account.get("turn") == turn.id:
+            return cast("States", account["filters"])
+        return self._rules.start(account.get("filters"))
+
+    def _loop(self, request: TurnRequest, frame: Frame) -> Completed:
+        """The innermost call of the turn chain: one invocation of the graph, or the rest of an interrupted one."""
+        frame.enter("")
+        turn = cast("Turn", frame.run.extra)
+        resumption, turn.resumption = turn.resumption, None
+        if resumption is not None and frame.record is not None:
+            values = self._continued(turn, frame.run, resumption)
+        else:
+            values = self._invoke(turn, self._fresh_input(turn, request, frame.run))
+        turn.channel = values["messages"]
+        if values.get("__interrupt__"):
+            turn.paused = LoopPause(values["__interrupt__"], values["messages"])
+            raise frame.run.pause(None)
+        return self._completed(turn, frame.run, values)
+
+    def _continued(self, turn: Turn, run: Run, resumption: Resumption) -> Mapping[str, Any]:
+        if resumption.ended:
+            return resumption.values
+        if not resumption.answers:
+            return self._invoke(turn, None)
+        return self._invoke(turn, Command(resume=dict(resumption.answers)))
+
+    def _fresh_input(self, turn: Turn, request: TurnRequest, run: Run) -> dict[str, Any]:
+        turn.attempts += 1
+        if turn.attempts > 1 and turn.here.delivery is not None:
+            turn.here.delivery.retract()
+        given = with_ids(request.messages)
+        written: dict[str, Any] = {}
+        if request.load_history:
+            turn.kept_request = given
+            messages = self._appended(turn, given)
+        else:
+            turn.fed |= {one.id for one in given} - {one.id for one in turn.channel}
+            messages = self._whole(turn, given, written)
+        lost, turn.here.lost = dict(turn.here.lost), type(turn.here.lost)()
+        if turn.attempts > 1 or run.updates or lost:
+            written["loop"] = Step(turn.id, lost, states=run.states).plain()
+        if self._durable and turn.base is not None:
+            written["turn"] = turn.marker(run.wire, run.states)
+        return {"messages": messages, **written}
+
+    def _appended(self, turn: Turn, given: list[BaseMessage]) -> list[BaseMessage]:
+        """The new messages behind the history; a second such attempt starts from the same history again."""
+        if turn.attempts == 1 or turn.base is None:
+            turn.channel = [*(turn.base or ()), *given]
+            return given
+        turn.channel = [*turn.base, *given]
+        return [RemoveMessage(REMOVE_ALL_MESSAGES), *turn.channel]
+
+    def _whole(self, turn: Turn, given: list[BaseMessage], written: dict[str, Any]) -> list[BaseMessage]:
+        """The whole sequence: what the channel holds already is not written again."""
+        known = shared_length(turn.channel, given)
+        if known == len(turn.channel):
+            turn.channel = given
+            return given[known:]
+        if self._durable and turn.base is not None and not turn.replaced:
+            turn.replaced = True
+            written["base"] = list(turn.base)
+        turn.channel = given
+        return [RemoveMessage(REMOVE_ALL_MESSAGES), *given]
+
+    def _invoke(self, turn: Turn, graph_input: Any) -> Mapping[str, Any]:
+        values = call(self._graph.invoke, self._graph.ainvoke, graph_input, turn.config, **turn.options)
+        return cast("Mapping[str, Any]", values)
+
+    def _completed(self, turn: Turn, run: Run, values: Mapping[str, Any]) -> Completed:
+        account = values["loop"]
+        run.adopt(account["filters"])
+        messages = values["messages"]
+        turn.note_end(messages[-1], messages)
+        return Completed(
+            messages[-1],
+            messages,
+            account["calls"],
+            account["counts"],
+            max(turn.attempts, 1),
+            filter_state=account["filters"],
+            thread=turn.here.thread,
+            turn=turn.id,
+        )
+
+    def _hold(self, turn: Turn, run: Run) -> LoopPause:
+        """Keep a pause around the turn in the thread: an interrupt of a node that does nothing else."""
+        if not self._durable:
+            raise ConfigurationError("pause() needs a checkpointer: build the Agent with checkpointer=...")
+        assert run.pausing is not None
+        marker = turn.marker(run.wire, run.states, hold=run.pausing.payload)
+        values = self._invoke(turn, {"turn": marker})
+        return LoopPause(values["__interrupt__"], values.get("messages") or [])
+
+    def _finished(self, turn: Turn, run: Run, result: Completed) -> Completed:
+        if turn.here.delivery is not None:
+            turn.here.delivery.settle(result.answer)
+        if turn.base is None:
+            return result
+        messages = kept_messages(
+            base=turn.base,
+            request=turn.kept_request or with_ids(turn.request.messages),
+            returned=result.messages,
+            final=result.message,
+            rejected={one for one in turn.finals if one != result.message.id},
+            fed=turn.fed,
+            pairs=turn.pairs,
+        )
+        if self._durable:
+            self._commit(turn, run, messages)
+        attempts = max(turn.attempts, 1)
+        return result.replace(filter_state=run.states, attempts=attempts, thread=turn.here.thread, turn=turn.id)
+
+    def _commit(self, turn: Turn, run: Run, messages: list[BaseMessage]) -> None:
+        written: dict[str, Any] = {"turn": {}, "loop": Step(turn.id, states=run.states).plain()}
+        if (changes := _changes(turn.channel, messages)) is not None:
+            written["messages"] = changes
+        if turn.replaced:
+            written["base"] = None
+        call(self._graph.update_state, self._graph.aupdate_state, turn.config, written, as_node="hold")
+
+
+def _journal(turn: Turn, saved: dict[str, Any] | None) -> Record | None:
+    if saved is not None:
+        return cast("Record", saved["journal"])
+    return EMPTY_RECORD if turn.resumption is not None and turn.request.resume is not None else None
+
+
+def _changes(before: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> list[BaseMessage] | None:
+    """The writes that make `after` of `before`; None where nothing changed."""
+    same = len(before) == len(after) and shared_length(before, after) == len(after)
+    if same:
+        return None
+    wanted = {one.id: one for one in after}
+    stays = [one.id for one in before if one.id in wanted]
+    if stays != [one.id for one in after][: len(stays)]:
+        return [RemoveMessage(REMOVE_ALL_MESSAGES), *after]
+    known = {one.id: one for one in before}
+    gone: list[BaseMessage] = [RemoveMessage(one.id) for one in before if one.id not in wanted and one.id]
+    return gone + [one for one in after if known.get(one.id) is not one]
+
+
+def new_turn_id() -> str:
+    """A name for a turn."""
+    return uuid.uuid4().hex
