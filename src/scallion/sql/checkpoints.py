@@ -58,7 +58,7 @@ class StoredCheckpoint:
 def put(conn: Connection, t: Tables, new: NewCheckpoint, now: Any) -> None:
     """Store the checkpoint, move the session on, and settle the approvals that it leaves behind."""
     session = sessions.claim(conn, t, new.thread, now)
-    parent = _row(conn, t, session.no, new.ns, new.parent) if new.parent else None
+    parent = row(conn, t, session.no, new.ns, new.parent) if new.parent else None
     kept = _kept(new, parent)
     plans = dict(new.plans) | {name: new.plan_again(name) for name in new.present - new.changed - set(kept)}
     values = _values(conn, t, session.no, plans, parent) | kept
@@ -109,19 +109,26 @@ def _leaves(new: NewCheckpoint, values: Sequence[Leaf]) -> bytes:
 
 def _insert(conn: Connection, t: Tables, session: int, new: NewCheckpoint, form: int, leaves: bytes) -> None:
     c = t.checkpoints.c
-    row = {"parent": new.parent, "form": form, "leaves": leaves, "metadata": json.dumps(new.metadata)}
-    row["run"] = run if isinstance(run := new.metadata.get("run_id"), str) else None
+    values = {"parent": new.parent, "form": form, "leaves": leaves, "metadata": json.dumps(new.metadata)}
+    values["run"] = run if isinstance(run := new.metadata.get("run_id"), str) else None
     this = and_(c.session == session, c.ns == new.ns, c.id == new.id)
     if conn.execute(select(c.id).where(this)).first() is None:
-        conn.execute(insert(t.checkpoints).values({"session": session, "ns": new.ns, "id": new.id} | row))
+        conn.execute(insert(t.checkpoints).values({"session": session, "ns": new.ns, "id": new.id} | values))
     else:
-        conn.execute(update(t.checkpoints).where(this).values(row))
+        conn.execute(update(t.checkpoints).where(this).values(values))
 
 
-def _row(conn: Connection, t: Tables, session: int, ns: str, id: str) -> StoredCheckpoint | None:
+def row(conn: Connection, t: Tables, session: int, ns: str, id: str) -> StoredCheckpoint | None:
+    """The checkpoint of that id."""
     c = t.checkpoints.c
-    row = conn.execute(_select(t).where(c.session == session, c.ns == ns, c.id == id)).first()
-    return _stored(row) if row else None
+    found = conn.execute(_select(t).where(c.session == session, c.ns == ns, c.id == id)).first()
+    return _stored(found) if found else None
+
+
+def every(conn: Connection, t: Tables, session: int) -> Iterator[tuple[int, StoredCheckpoint]]:
+    """All checkpoints of a session, each with the item of its form."""
+    for found in conn.execute(_select(t).where(t.checkpoints.c.session == session)):
+        yield found.form, _stored(found)
 
 
 def find(conn: Connection, t: Tables, thread: str, ns: str, id: str | None) -> StoredCheckpoint | None:
@@ -129,8 +136,8 @@ def find(conn: Connection, t: Tables, thread: str, ns: str, id: str | None) -> S
     c = t.checkpoints.c
     query = _select(t).where(t.sessions.c.thread == thread, c.ns == ns)
     query = query.where(c.id == id) if id else query.order_by(c.id.desc()).limit(1)
-    row = conn.execute(query).first()
-    return _stored(row) if row else None
+    found = conn.execute(query).first()
+    return _stored(found) if found else None
 
 
 def page(

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, Engine, StaticPool, create_engine, event
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from scallion.errors import Closed, ConfigurationError, StorageError
 from scallion.sql import schema
@@ -118,6 +118,16 @@ class Database:
             await self._awork(engine, lambda conn: schema.check(conn, self.tables))
         self._ready = True
 
+    def revision(self) -> str | None:
+        """The schema's revision; None before the first upgrade."""
+        self._check_open()
+        return self._work(self._revision, False)
+
+    def stamp(self, revision: str) -> None:
+        """Write down the schema's revision without migrating."""
+        self._check_open()
+        self._work(lambda conn: schema.stamp(conn, self.tables, revision), True)
+
     def close(self) -> None:
         """Close every connection that this object opened; a given engine stays open."""
         self.closed = True
@@ -172,7 +182,7 @@ class Database:
 
 def _opened(target: str | URL | Engine | AsyncEngine) -> tuple[URL, Engine, AsyncEngine | None]:
     if isinstance(target, str | URL):
-        url = make_url(target)
+        url = _url(target)
         return url, _made(url), None
     if isinstance(target, Engine):
         _prepare(target)
@@ -182,6 +192,13 @@ def _opened(target: str | URL | Engine | AsyncEngine) -> tuple[URL, Engine, Asyn
             return target.url, _made(target.url), None
         return target.url, _made(target.url), target
     raise ConfigurationError(f"a URL, an Engine or an AsyncEngine is needed, not {type(target).__name__}")
+
+
+def _url(target: str | URL) -> URL:
+    try:
+        return make_url(target)
+    except ArgumentError:
+        raise ConfigurationError(f"{target!r} is not the URL of a database") from None
 
 
 def _made(url: URL) -> Engine:

@@ -31,7 +31,7 @@ def store(conn: Connection, t: Tables, session: int, blobs: Iterable[Blob]) -> d
 def _known(conn: Connection, t: Tables, session: int, hashes: Iterable[bytes]) -> dict[bytes, int]:
     columns = select(t.items.c.hash, t.items.c.id).where(t.items.c.session == session)
     found: dict[bytes, int] = {}
-    for batch in _batches(list(hashes)):
+    for batch in batches(list(hashes)):
         found.update((bytes(digest), id) for digest, id in conn.execute(columns.where(t.items.c.hash.in_(batch))))
     return found
 
@@ -52,7 +52,7 @@ def _inserted(conn: Connection, t: Tables, session: int, blobs: Sequence[Blob]) 
 def fetch(conn: Connection, t: Tables, ids: Iterable[int]) -> dict[int, Blob]:
     """The blobs of these items."""
     found: dict[int, Blob] = {}
-    for batch in _batches(sorted(set(ids))):
+    for batch in batches(sorted(set(ids))):
         rows = conn.execute(select(t.items.c.id, t.items.c.type, t.items.c.data).where(t.items.c.id.in_(batch)))
         found.update((id, Blob(type, bytes(data))) for id, type, data in rows)
     return found
@@ -137,6 +137,7 @@ def _within(t: Tables, session: int, channel: str, ranges: Sequence[tuple[int, i
     return and_(t.entries.c.session == session, t.entries.c.channel == channel, spans)
 
 
-def _batches(values: Sequence[V]) -> Iterator[Sequence[V]]:
+def batches(values: Sequence[V]) -> Iterator[Sequence[V]]:
+    """The values in portions that one statement can hold."""
     for start in range(0, len(values), BATCH):
         yield values[start : start + BATCH]

@@ -19,7 +19,7 @@ from sqlalchemy import Connection
 from sqlalchemy.engine import URL, Engine
 
 from scallion.errors import ConfigurationError
-from scallion.sql import checkpoints, clock, sessions, writes
+from scallion.sql import checkpoints, clock, lifecycle, sessions, writes
 from scallion.sql.checkpoints import StoredCheckpoint
 from scallion.sql.clock import Clock
 from scallion.sql.engines import Database, Work
@@ -185,6 +185,33 @@ class SQLCheckpointer(BaseCheckpointSaver[Any]):
         """As `delete_thread`."""
         await self.sessions.adelete(thread_id)
 
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Delete the checkpoints of these runs, with their writes."""
+        self.database.run(self._delete_runs(run_ids), write=True)
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """As `delete_for_runs`."""
+        await self.database.arun(self._delete_runs(run_ids), write=True)
+
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Copy a whole thread, what waits in it included. Raises StorageError if the target exists."""
+        self.database.run(self._copy(source_thread_id, target_thread_id), write=True)
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """As `copy_thread`."""
+        await self.database.arun(self._copy(source_thread_id, target_thread_id), write=True)
+
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Keep only the newest checkpoint of each namespace, or, with "delete", nothing.
+
+        Threads with delta channels keep the ancestors that their values are made of.
+        """
+        self.database.run(self._prune(thread_ids, strategy), write=True)
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """As `prune`."""
+        await self.database.arun(self._prune(thread_ids, strategy), write=True)
+
     def get_next_version(self, current: Any, channel: None) -> Any:
         """The version after `current`: counts up, also from the texts that LangGraph's own SQL savers use."""
         if isinstance(current, str):
@@ -198,6 +225,16 @@ class SQLCheckpointer(BaseCheckpointSaver[Any]):
 
     def _status(self, thread: str) -> Work[SessionStatus | None]:
         return lambda conn: sessions.status(conn, self.database.tables, thread)
+
+    def _delete_runs(self, run_ids: Sequence[str]) -> Work[None]:
+        return lambda conn: lifecycle.delete_runs(conn, self.database.tables, list(run_ids))
+
+    def _copy(self, source: str, target: str) -> Work[None]:
+        t, now = self.database.tables, self.database.clock
+        return lambda conn: lifecycle.copy(conn, t, source, target, clock.stamp(conn, now))
+
+    def _prune(self, threads: Sequence[str], strategy: str) -> Work[None]:
+        return lambda conn: lifecycle.prune(conn, self.database.tables, list(threads), strategy)
 
     def _find(self, config: RunnableConfig) -> Work[_Found | None]:
         place = config["configurable"]

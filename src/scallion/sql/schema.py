@@ -64,6 +64,15 @@ def stamp(conn: Connection, t: Tables, revision: str = "head") -> None:
         command.stamp(config(conn, t), revision)
 
 
+def script(t: Tables, dialect: str) -> None:
+    """Print the SQL that brings an empty database of this dialect up to date."""
+    from alembic import command
+
+    settings = config(None, t)
+    settings.attributes["dialect"] = dialect
+    command.upgrade(settings, "head", sql=True)
+
+
 def config(conn: Connection | None, t: Tables) -> Config:
     """Alembic's settings, without an ini file; the connection carries the lock and the transaction."""
     from alembic.config import Config

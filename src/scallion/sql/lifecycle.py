@@ -1,0 +1,193 @@
+"""The life of stored data: threads are copied, pruned and rid of runs; what nothing refers to is collected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, and_, delete, func, insert, literal, select, tuple_, update
+
+from scallion.errors import ConfigurationError, StorageError
+from scallion.sql import checkpoints, items, ledger, sessions
+from scallion.sql.checkpoints import StoredCheckpoint
+from scallion.sql.encoding import DICT, LIST, RUNS, Leaf, is_runs, pack, references, runs, unpack
+from scallion.sql.tables import Tables
+
+STEPS = "counters_since_delta_snapshot"
+"""Metadata of DeltaChannel graphs: per channel (updates, supersteps) since its value was stored as a whole."""
+
+
+def prune(conn: Connection, t: Tables, threads: Sequence[str], strategy: str) -> None:
+    """Keep the newest checkpoint of each namespace ("keep_latest"), or delete the threads ("delete")."""
+    if strategy not in ("keep_latest", "delete"):
+        raise ConfigurationError(f'the strategy is "keep_latest" or "delete", not {strategy!r}')
+    for thread in threads:
+        if strategy == "delete":
+            sessions.remove(conn, t, thread)
+        elif (session := _session(conn, t, thread)) is not None:
+            _keep_latest(conn, t, session)
+
+
+def _session(conn: Connection, t: Tables, thread: str) -> int | None:
+    found: int | None = conn.execute(
+        select(t.sessions.c.no).where(t.sessions.c.thread == thread).with_for_update()
+    ).scalar()
+    return found
+
+
+def _keep_latest(conn: Connection, t: Tables, session: int) -> None:
+    c = t.checkpoints.c
+    newest = select(c.ns, func.max(c.id)).where(c.session == session).group_by(c.ns)
+    kept = {(ns, id) for head in conn.execute(newest) for ns, id in _needed(conn, t, session, *head)}
+    every = conn.execute(select(c.ns, c.id).where(c.session == session)).all()
+    _drop(conn, t, session, [(ns, id) for ns, id in every if (ns, id) not in kept])
+
+
+def _needed(conn: Connection, t: Tables, session: int, ns: str, head: str) -> Iterable[tuple[str, str]]:
+    """The head, and those of its ancestors whose writes make up its delta channels."""
+    row = checkpoints.row(conn, t, session, ns, head)
+    counters: Mapping[str, Sequence[int]] = (row.metadata.get(STEPS) if row else None) or {}
+    left = 1 + max((supersteps + 1 for _, supersteps in counters.values()), default=0)
+    while row is not None and left:
+        yield row.ns, row.id
+        left -= 1
+        row = checkpoints.row(conn, t, session, ns, row.parent) if row.parent else None
+
+
+def delete_runs(conn: Connection, t: Tables, runs: Sequence[str]) -> None:
+    """Delete the checkpoints of these runs with their writes."""
+    c = t.checkpoints.c
+    doomed: dict[int, list[tuple[str, str]]] = {}
+    for session, ns, id in conn.execute(select(c.session, c.ns, c.id).where(c.run.in_(runs))):
+        doomed.setdefault(session, []).append((ns, id))
+    for session in sorted(doomed):
+        conn.execute(select(t.sessions.c.no).where(t.sessions.c.no == session).with_for_update())
+        _drop(conn, t, session, doomed[session])
+
+
+def _drop(conn: Connection, t: Tables, session: int, keys: Sequence[tuple[str, str]]) -> None:
+    c, w, a = t.checkpoints.c, t.writes.c, t.approvals.c
+    for batch in items.batches(keys):
+        conn.execute(delete(t.checkpoints).where(c.session == session, tuple_(c.ns, c.id).in_(batch)))
+        conn.execute(delete(t.writes).where(w.session == session, tuple_(w.ns, w.checkpoint).in_(batch)))
+        gone = and_(a.session == session, a.status.in_(ledger.OPEN), tuple_(a.ns, a.checkpoint).in_(batch))
+        conn.execute(update(t.approvals).where(gone).values(status="superseded"))
+    sessions.recount(conn, t, session)
+    head = select(func.max(c.id)).where(c.session == session, c.ns == "").scalar_subquery()
+    conn.execute(update(t.sessions).where(t.sessions.c.no == session).values(head=head))
+    collect(conn, t, session)
+
+
+def collect(conn: Connection, t: Tables, session: int) -> None:
+    """Delete the items and log entries of the session that nothing refers to."""
+    used, spans = _used(conn, t, session)
+    e, i = t.entries.c, t.items.c
+    log = conn.execute(select(e.channel, e.pos, e.item).where(e.session == session)).all()
+    live = {(channel, pos) for channel, first, last in spans for pos in range(first, last + 1)}
+    used |= {item for channel, pos, item in log if (channel, pos) in live}
+    for entries in items.batches([(channel, pos) for channel, pos, _ in log if (channel, pos) not in live]):
+        conn.execute(delete(t.entries).where(e.session == session, tuple_(e.channel, e.pos).in_(entries)))
+    stored = conn.execute(select(i.id).where(i.session == session)).scalars()
+    for ids in items.batches([id for id in stored if id not in used]):
+        conn.execute(delete(t.items).where(i.id.in_(ids)))
+    size = select(func.coalesce(func.sum(func.length(i.data)), 0)).where(i.session == session).scalar_subquery()
+    # The next generation: what a process remembers of this session's items holds no longer.
+    changes = {"generation": t.sessions.c.generation + 1, "bytes": size}
+    conn.execute(update(t.sessions).where(t.sessions.c.no == session).values(changes))
+
+
+def _used(conn: Connection, t: Tables, session: int) -> tuple[set[int], set[tuple[str, int, int]]]:
+    """The items that checkpoints and writes refer to, and the ranges of the logs."""
+    used: set[int] = set()
+    spans: set[tuple[str, int, int]] = set()
+    for form, stored in checkpoints.every(conn, t, session):
+        used.add(form)
+        for channel, found in stored.values.items():
+            if is_runs(found):
+                spans.update((channel, first, last) for first, last in runs(found))
+            else:
+                used.update(references(found))
+    for leaves in conn.execute(select(t.writes.c.leaves).where(t.writes.c.session == session)).scalars():
+        used.update(id for _, found in unpack(bytes(leaves)).values() for id in references(found))
+    return used, spans
+
+
+def copy(conn: Connection, t: Tables, source: str, target: str, now: Any) -> None:
+    """Copy a whole thread, open approvals included. Raises StorageError if the target has checkpoints."""
+    old = _session(conn, t, source)
+    if old is None:
+        return
+    new = sessions.claim(conn, t, target, now).no
+    if conn.execute(select(t.checkpoints.c.id).where(t.checkpoints.c.session == new).limit(1)).first():
+        raise StorageError(f"the thread {target!r} exists: delete it first, or copy to another")
+    ids = _copy_items(conn, t, old, new)
+    _copy_checkpoints(conn, t, old, new, ids)
+    _copy_writes(conn, t, old, new, ids)
+    _copy_approvals(conn, t, old, new)
+    names = ("owner", "agent", "title", "preview", "message_count", "bytes", "head", "progress", "status")
+    row = conn.execute(select(*(t.sessions.c[name] for name in names)).where(t.sessions.c.no == old)).one()
+    conn.execute(update(t.sessions).where(t.sessions.c.no == new).values(dict(row._mapping)))
+    sessions.recount(conn, t, new)
+
+
+def _copy_items(conn: Connection, t: Tables, old: int, new: int) -> dict[int, int]:
+    """The ids of the copies by those of the originals."""
+    i, e = t.items, t.entries
+    copies = select(literal(new), i.c.hash, i.c.type, i.c.data).where(i.c.session == old)
+    conn.execute(insert(i).from_select(["session", "hash", "type", "data"], copies))
+    twin = i.alias()
+    same = and_(twin.c.hash == i.c.hash, twin.c.session == new)
+    pairs = conn.execute(select(i.c.id, twin.c.id).join(twin, same).where(i.c.session == old))
+    ids = {row[0]: row[1] for row in pairs}
+    log = conn.execute(select(e.c.channel, e.c.pos, e.c.item).where(e.c.session == old)).all()
+    for batch in items.batches(log):
+        rows = [{"session": new, "channel": row.channel, "pos": row.pos, "item": ids[row.item]} for row in batch]
+        conn.execute(insert(e), rows)
+    return ids
+
+
+def _copy_checkpoints(conn: Connection, t: Tables, old: int, new: int, ids: Mapping[int, int]) -> None:
+    rows = conn.execute(select(t.checkpoints).where(t.checkpoints.c.session == old)).mappings().all()
+    stored = {(one.ns, one.id): one for _, one in checkpoints.every(conn, t, old)}
+    for batch in items.batches(rows):
+        copies = [
+            {**row, "session": new, "form": ids[row["form"]], "leaves": _leaves(row, stored[row["ns"], row["id"]], ids)}
+            for row in batch
+        ]
+        conn.execute(insert(t.checkpoints), copies)
+
+
+def _leaves(row: RowMapping, stored: StoredCheckpoint, ids: Mapping[int, int]) -> bytes:
+    numbers = unpack(bytes(row["leaves"]))
+    kept = len(numbers) - len(stored.values)
+    return pack([*numbers[:kept], *(_moved(found, ids) for found in stored.values.values())])
+
+
+def _copy_writes(conn: Connection, t: Tables, old: int, new: int, ids: Mapping[int, int]) -> None:
+    for batch in items.batches(conn.execute(select(t.writes).where(t.writes.c.session == old)).mappings().all()):
+        copies = []
+        for row in batch:
+            leaves = {
+                index: [channel, _moved(found, ids)] for index, (channel, found) in unpack(bytes(row["leaves"])).items()
+            }
+            copies.append({**row, "session": new, "leaves": pack(leaves)})
+        conn.execute(insert(t.writes), copies)
+
+
+def _copy_approvals(conn: Connection, t: Tables, old: int, new: int) -> None:
+    names = [column.name for column in t.approvals.columns if column.name not in ("no", "session")]
+    a = t.approvals.c
+    chosen = select(literal(new), *(a[name] for name in names)).where(a.session == old, a.status.in_(ledger.OPEN))
+    conn.execute(insert(t.approvals).from_select(["session", *names], chosen))
+
+
+def _moved(found: Leaf, ids: Mapping[int, int]) -> Leaf:
+    """The leaf with the ids of the copied items; positions in logs stay."""
+    if isinstance(found, int):
+        return ids[found]
+    if found[0] == LIST:
+        return [LIST, *(_moved(part, ids) for part in found[1:])]
+    if found[0] == DICT:
+        pairs = zip(found[1::2], found[2::2], strict=True)
+        return [DICT, *(half for key, part in pairs for half in (key, _moved(part, ids)))]
+    return found if found[0] == RUNS else list(found)
