@@ -20,7 +20,7 @@ say() { printf '\n# %s\n' "$*"; }
 step() {
   local expected=$1 status=0
   shift
-  printf '$ scallion'; printf ' %q' "$@"; echo
+  printf '$ scallion'; for word in "$@"; do [[ $word == *' '* ]] && word="\"$word\""; printf ' %s' "$word"; done; echo
   scallion "$@" </dev/null || status=$?
   [ "$status" = "$expected" ] || { echo "exit status $status instead of $expected" >&2; exit 1; }
 }
