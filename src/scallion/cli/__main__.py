@@ -1,0 +1,7 @@
+"""`python -m scallion.cli`."""
+
+import sys
+
+from scallion.cli.entry import main
+
+sys.exit(main())

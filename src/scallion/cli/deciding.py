@@ -1,0 +1,101 @@
+"""`approve`, `edit`, `reject`, `respond`, `withdraw`: write a decision into the inbox; `resume` uses it later."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from scallion.cli.named import find
+from scallion.cli.options import by_option, database, database_option, json_option
+from scallion.cli.output import print_json
+from scallion.inspect.card import heading
+from scallion.inspect.escape import one_line
+from scallion.values import Approval, Decision
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _deciding(function: F) -> F:
+    return click.argument("id")(database_option(by_option(json_option(function))))
+
+
+@click.command()
+@_deciding
+def approve(id: str, by: str, as_json: bool) -> None:
+    """Let the call run exactly as it was shown. ID may be a beginning that only one approval has."""
+    _decide(id, lambda approval: Decision("approve"), by, as_json)
+
+
+@click.command()
+@_deciding
+@click.option("-m", "--message", metavar="REASON", help="Why; the model reads it.")
+def reject(id: str, by: str, as_json: bool, message: str | None) -> None:
+    """Refuse the call."""
+    _decide(id, lambda approval: Decision("reject", message=message), by, as_json)
+
+
+@click.command()
+@_deciding
+@click.argument("message")
+def respond(id: str, by: str, as_json: bool, message: str) -> None:
+    """Answer the question, or answer in place of the tool.
+
+    MESSAGE is read as JSON where the question has a schema for something else than a text.
+    """
+    from scallion.cli.editing import answer
+
+    _decide(id, lambda approval: Decision("respond", message=answer(approval, message)), by, as_json)
+
+
+@click.command()
+@_deciding
+@click.option("--args", "whole", metavar="JSON", help="The whole new arguments; - reads them from standard input.")
+@click.option("--set", "changes", metavar="KEY=VALUE", multiple=True, help="Change one argument; may be repeated.")
+def edit(id: str, by: str, as_json: bool, whole: str | None, changes: tuple[str, ...]) -> None:
+    """Let the call run with other arguments; without --args and --set they are edited in $EDITOR."""
+    from scallion.cli import editing
+
+    def decision(approval: Approval) -> Decision:
+        if whole is not None:
+            args: dict[str, Any] = editing.parsed(sys.stdin.read() if whole == "-" else whole)
+        elif changes:
+            args = dict(approval.args or {})
+        else:
+            return editing.edited(approval)
+        return Decision("edit", args=editing.changed(approval, args, changes))
+
+    _decide(id, decision, by, as_json)
+
+
+@click.command()
+@_deciding
+def withdraw(id: str, by: str, as_json: bool) -> None:
+    """Take back a decision that was not used yet; the approval is pending again."""
+    from scallion.inbox import Inbox
+
+    with Inbox(database()) as inbox:
+        approval = inbox.approvals.withdraw(find(inbox, id).id, by=by)
+    _told(approval, "pending again", as_json)
+
+
+def _decide(id: str, make: Callable[[Approval], Decision], by: str, as_json: bool) -> None:
+    from scallion.approvals.decisions import check
+    from scallion.inbox import Inbox
+
+    with Inbox(database()) as inbox:
+        shown = find(inbox, id)
+        if shown.status != "pending":  # before an editor is opened for nothing
+            check(shown, Decision("approve"))
+        approval = inbox.approvals.decide(shown.id, make(shown), by=by)
+    kind = approval.decision.type if approval.decision else ""
+    _told(approval, f"{kind}, by {approval.decided_by}", as_json)
+
+
+def _told(approval: Approval, what: str, as_json: bool) -> None:
+    if as_json:
+        print_json(approval.to_json())
+        return
+    click.echo(one_line(f"{approval.id} ({heading(approval)}, thread {approval.thread}): {what}"))

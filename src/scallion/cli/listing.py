@@ -1,0 +1,101 @@
+"""`pending` and `sessions`: queries of the inbox; neither langgraph nor langchain is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from scallion.cli.options import database, database_option, json_option
+from scallion.cli.output import ago, console, print_json
+from scallion.inspect.card import heading
+from scallion.inspect.escape import one_line
+
+if TYPE_CHECKING:
+    from scallion.sql.sessions import Page
+
+STATUSES = ("pending", "decided", "used", "expired", "superseded", "cancelled", "all")
+
+limit_option = click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="Rows at most.")
+after_option = click.option("--after", metavar="NEXT", help="Go on behind the page that gave this `next`.")
+
+
+@click.command()
+@click.option("--status", type=click.Choice(STATUSES), default="pending", show_default=True, help="Which approvals.")
+@click.option("--thread", help="Those of this thread.")
+@click.option("--tool", help="Those about this tool.")
+@click.option("--kind", help="Those of this kind: tool_call, question, ...")
+@click.option("--owner", help="Those of this owner.")
+@limit_option
+@after_option
+@database_option
+@json_option
+def pending(status: Any, after: str | None, as_json: bool, **wanted: Any) -> None:
+    """List what waits for a decision, the oldest first."""
+    from scallion.inbox import Inbox
+
+    with Inbox(database()) as inbox, _pages():
+        page = inbox.approvals.list(None if status == "all" else status, after=after, **wanted)
+    if as_json:
+        return print_json(_document(page))
+    rows = [
+        (one.id, one.thread, heading(one), one.description, ", ".join(one.allowed), one.status, ago(one.created_at))
+        for one in page.items
+    ]
+    return _table(("id", "thread", "about", "asks", "allowed", "status", "age"), rows, page, "nothing is pending")
+
+
+@click.command()
+@click.option("--status", type=click.Choice(["idle", "running", "paused", "failed"]), help="Those in this state.")
+@click.option("--owner", help="Those of this owner.")
+@click.option("--tag", help="Those with this tag.")
+@click.option("--search", metavar="TEXT", help="Those with this text in thread, title or preview.")
+@limit_option
+@after_option
+@database_option
+@json_option
+def sessions(after: str | None, as_json: bool, **wanted: Any) -> None:
+    """List the threads, the last used first."""
+    from scallion.inbox import Inbox
+
+    with Inbox(database()) as inbox, _pages():
+        page = inbox.sessions.list(after=after, **wanted)
+    if as_json:
+        return print_json(_document(page))
+    rows = [
+        (one.thread, one.status, str(one.message_count), str(one.pending_count), ago(one.updated), one.title or "")
+        for one in page.items
+    ]
+    return _table(("thread", "status", "messages", "pending", "age", "title"), rows, page, "there are no threads")
+
+
+class _pages:
+    """Says that `--after` is wrong where its text is no number."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, ValueError):
+            raise click.BadParameter("this is not the `next` of a page", param_hint="--after") from error
+
+
+def _document(page: Page[Any]) -> dict[str, Any]:
+    return {"items": [one.to_json() for one in page.items], "next": page.next}
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], page: Page[Any], nothing: str) -> None:
+    if not rows:
+        return click.echo(nothing)
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold", no_wrap=column in ("id", "age"))
+    for row in rows:
+        table.add_row(*(Text(one_line(cell)) for cell in row))
+    console().print(table)
+    if page.next is not None:
+        click.echo(f"there are more: --after {page.next}", err=True)
+    return None

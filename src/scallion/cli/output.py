@@ -1,0 +1,42 @@
+"""What goes to standard output: one JSON document, or things to read."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+WIDTH = 120
+"""Columns where the output is no terminal and COLUMNS is not set."""
+
+
+def print_json(document: Any) -> None:
+    """One document; non-ASCII and control characters are escaped by JSON itself."""
+    click.echo(json.dumps(document, indent=2, default=str))
+
+
+def console(*, err: bool = False) -> Console:
+    """A console that prints texts as they are: no markup, no colours of its own choice."""
+    from rich.console import Console
+
+    stream = sys.stderr if err else sys.stdout
+    width = None if stream.isatty() or "COLUMNS" in os.environ else WIDTH
+    return Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
+
+
+def ago(moment: datetime | None) -> str:
+    """How long ago, in the largest unit that gives a number."""
+    if moment is None:
+        return ""
+    seconds = int((datetime.now(UTC) - moment).total_seconds())
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{max(seconds, 0)} s"

@@ -1,0 +1,108 @@
+"""GRAPH on the command line: where an agent is, and loading it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import redirect_stdout
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from scallion.errors import ConfigurationError, ScallionError
+from scallion.inspect.escape import one_line
+
+if TYPE_CHECKING:
+    from scallion.agent import Agent
+
+
+def load(target: str, *, keeps: bool = False) -> Agent:
+    """The agent at `path/to/file.py:agent` or `package.module:agent`; `keeps`: it must have a checkpointer.
+
+    What the file prints goes to standard error. Raises BadParameter, or ConfigurationError where it cannot be loaded.
+    """
+    place, name = _split(target)
+    with redirect_stdout(sys.stderr):
+        found = getattr(_module(place), name, None)
+    agent = _checked(found, target, name)
+    if keeps and agent.checkpointer is None:
+        raise ConfigurationError(f"{target} keeps nothing: build its Agent with checkpointer=...")
+    _check_database(agent, target)
+    return agent
+
+
+def _split(target: str) -> tuple[str, str]:
+    place, colon, name = target.rpartition(":")
+    if not colon or not name.isidentifier():
+        return target, "agent"
+    return place, name
+
+
+def _module(place: str) -> ModuleType:
+    is_file = place.endswith(".py") or os.sep in place
+    if is_file and not Path(place).is_file():
+        raise click.BadParameter(f"there is no file {place}", param_hint="GRAPH")
+    try:
+        return _from_file(Path(place).resolve()) if is_file else _from_package(place)
+    except ScallionError:
+        raise
+    except ModuleNotFoundError as error:
+        if not is_file and error.name and (place == error.name or place.startswith(f"{error.name}.")):
+            raise click.BadParameter(f"there is no module {place}", param_hint="GRAPH") from error
+        raise _unloadable(place, error) from error
+    except Exception as error:
+        raise _unloadable(place, error) from error
+
+
+def _unloadable(place: str, error: Exception) -> ConfigurationError:
+    return ConfigurationError(one_line(f"{place} failed to load: {type(error).__name__}: {error}"))
+
+
+def _from_file(path: Path) -> ModuleType:
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))  # what lies beside the file; behind everything else, so that it hides nothing
+    name = path.stem if path.stem not in sys.modules else f"scallion_graph_{path.stem}"
+    spec = spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise click.BadParameter(f"{path.name} is no Python file", param_hint="GRAPH")
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _from_package(place: str) -> ModuleType:
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    return import_module(place)
+
+
+def _checked(found: Any, target: str, name: str) -> Agent:
+    from scallion.agent import Agent
+
+    if isinstance(found, Agent):
+        return found
+    if found is None:
+        raise click.BadParameter(f"{target} has no attribute {name!r}", param_hint="GRAPH")
+    if hasattr(found, "get_graph") and hasattr(found, "invoke"):
+        told = f"{target} is a bare LangGraph graph; name the scallion Agent that it belongs to"
+        raise click.BadParameter(told, param_hint="GRAPH")
+    raise click.BadParameter(f"{target} is a {type(found).__name__}, not a scallion Agent", param_hint="GRAPH")
+
+
+def _check_database(agent: Agent, target: str) -> None:
+    """Raise where `--db` was given and the agent keeps its threads elsewhere: silence would be a second database."""
+    wanted = click.get_current_context().meta.get("scallion.db")
+    if wanted is None:
+        return
+    from sqlalchemy import make_url
+
+    kept = getattr(getattr(agent.checkpointer, "database", None), "url", None)
+    if kept != make_url(wanted):
+        raise ConfigurationError(
+            f"{target} does not keep its threads in --db: let it read the environment variable SCALLION_DB"
+        )

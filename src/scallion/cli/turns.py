@@ -1,0 +1,127 @@
+"""`run`, `resume` and `cancel`: one turn of an agent in this process."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext, redirect_stdout
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from scallion.cli.failure import DONE, PAUSED, describe, failed
+from scallion.cli.options import database, database_option, json_option
+from scallion.cli.output import console, print_json
+from scallion.cli.screen import Screen, watch
+from scallion.cli.standing import standing
+from scallion.cli.target import load
+from scallion.inspect.escape import printable
+from scallion.values import Completed, Paused
+
+if TYPE_CHECKING:
+    from scallion.agent import Agent
+
+thread_option = click.option("--thread", metavar="THREAD", help="The conversation (default: a new one).")
+
+
+def new_thread() -> str:
+    """A name for a thread that nobody named."""
+    return uuid.uuid4().hex[:12]
+
+
+@click.command()
+@click.argument("graph")
+@click.argument("message")
+@thread_option
+@database_option
+@json_option
+def run(graph: str, message: str, thread: str | None, as_json: bool) -> int:
+    """Send one message; print the answer, or what a person has to decide (exit status 3)."""
+    agent = load(graph)
+    name = thread or new_thread()
+    if thread is None and not as_json:
+        click.echo(f"thread {name}", err=True)
+    return _turn(agent, graph, name, lambda: agent.stream(message, thread=name), as_json)
+
+
+@click.command()
+@click.argument("graph")
+@click.argument("thread")
+@database_option
+@json_option
+def resume(graph: str, thread: str, as_json: bool) -> int:
+    """Go on with a thread that paused or was interrupted, with the decisions that were recorded."""
+    agent = load(graph, keeps=True)
+    return _turn(agent, graph, thread, lambda: agent.stream_resume(thread), as_json)
+
+
+@click.command()
+@click.argument("thread")
+@click.option("--graph", metavar="GRAPH", help="The agent of the thread.")
+@database_option
+def cancel(thread: str, graph: str | None) -> int:
+    """Give up the open turn of a thread.
+
+    With --graph its open calls are answered "cancelled", and the thread takes a new message. Without it only its
+    approvals are marked cancelled, so that nobody can decide them any more.
+    """
+    if graph is not None:
+        if not load(graph, keeps=True).cancel(thread):
+            return failed(f"thread {thread!r} has no open turn")
+        click.echo("cancelled")
+        return DONE
+    from scallion.inbox import Inbox
+
+    with Inbox(database()) as inbox:
+        closed = inbox.approvals.close(thread, "cancelled")
+    if not closed:
+        return failed(f"thread {thread!r} has no open approvals")
+    click.echo(f"{closed} approval(s) cancelled; give --graph to close the turn, so that the thread takes a message")
+    return DONE
+
+
+def _turn(agent: Agent, graph: str, thread: str, start: Callable[[], Iterator[Any]], as_json: bool) -> int:
+    screen = Screen()
+    try:
+        with redirect_stdout(sys.stderr) if as_json else nullcontext():
+            result = watch(start(), screen)
+    except KeyboardInterrupt:
+        return failed(f"interrupted{_way_on(agent, graph, thread)}")
+    except Exception as error:
+        return failed(f"{describe(error)}{_way_on(agent, graph, thread)}")
+    if as_json:
+        print_json(_document(result, screen.answer))
+    else:
+        _print(result, screen.answer, graph)
+    return PAUSED if isinstance(result, Paused) else DONE
+
+
+def _way_on(agent: Agent, graph: str, thread: str) -> str:
+    """How to go on with what is left of the turn; nothing where nothing is left."""
+    try:
+        left = standing(agent, thread).status
+    except Exception:  # the error that is being told comes from the same database
+        return ""
+    return f"; to go on: scallion resume {graph} {thread}" if left != "idle" else ""
+
+
+def _print(result: Completed | Paused, answer: str, graph: str) -> None:
+    if isinstance(result, Completed):
+        click.echo(printable(answer))
+        return
+    from scallion.inspect.card import card
+
+    screen = console()
+    for approval in result.approvals:
+        screen.print(card(approval))
+    click.echo(f"paused; once decided (approve|edit|reject|respond ID): scallion resume {graph} {result.thread}")
+
+
+def _document(result: Completed | Paused, answer: str) -> dict[str, Any]:
+    place = {"thread": result.thread, "turn": result.turn}
+    if isinstance(result, Paused):
+        return {"status": "paused", **place, "approvals": [one.to_json() for one in result.approvals]}
+    calls = [dict(call) for call in result.tool_calls]
+    counted = {"usage": dict(result.usage), "attempts": result.attempts}
+    return {"status": "completed", **place, "answer": answer, "tool_calls": calls, **counted}
