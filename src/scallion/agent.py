@@ -249,6 +249,8 @@ class Agent:
 
     def _config(self, here: Invocation, options: CallOptions) -> dict[str, Any]:
         given = dict(options.get("config") or {})
+        if self.checkpointer is None:  # LangGraph copies all of this into every step: nothing to keep, nothing to copy
+            return given
         who = {"owner": here.owner, "user": here.user, "agent": self.name}
         metadata = {name: value for name, value in who.items() if value is not None}
         return {

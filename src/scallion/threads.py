@@ -111,7 +111,7 @@ class Threads:
 
     def key(self, thread: str) -> Any:
         """What names the thread among all that run in this process."""
-        return (id(getattr(self._saver, "identity", self._saver)), thread)
+        return (id(getattr(self._saver, "database", self._saver)), thread)
 
     def head(self, config: Mapping[str, Any]) -> Head:
         """Where the thread stands."""
@@ -152,7 +152,7 @@ class Threads:
     def close(self, config: Mapping[str, Any], thread: str, head: Head, text: str, status: str | None) -> Head:
         """End the open turn: finished calls keep their results, each open call is answered with `text`."""
         if status is not None and self.ledger is not None:
-            call(self.ledger.close, self.ledger.aclose_thread, thread, status)
+            call(self.ledger.close, self.ledger.aclose, thread, status)
         graph = self._graph
         if head.next:
             call(graph.update_state, graph.aupdate_state, config, None, as_node=END)
@@ -167,7 +167,7 @@ class Threads:
             written |= {"turn": {}, "base": None}
         if not written:
             return head
-        call(graph.update_state, graph.aupdate_state, config, written, as_node="hold")
+        call(graph.update_state, graph.aupdate_state, config, written, as_node="chat")
         return self.head(config)
 
     def decided(self, head: Head, thread: str, decisions: Any, by: str | None) -> Resumption | list[Approval]:
@@ -216,6 +216,6 @@ def _removal(message: BaseMessage) -> BaseMessage:
 
 def _resumption(head: Head, given: Mapping[str, Decision]) -> Resumption:
     answers = {one: decision.to_json() for one, decision in given.items()}
-    if head.next == ("hold",):
+    if head.marker and head.marker.get("hold"):
         return Resumption(head.values, None, ended=True, held=next(iter(answers.values())))
     return Resumption(head.values, answers)

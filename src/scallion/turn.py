@@ -227,7 +227,7 @@ class TurnRunner:
         else:
             turn.fed |= {one.id for one in given} - {one.id for one in turn.channel}
             messages = self._whole(turn, given, written)
-        lost, turn.here.lost = dict(turn.here.lost), type(turn.here.lost)()
+        lost, turn.here.lost = turn.here.lost, {}
         if turn.attempts > 1 or run.updates or lost:
             written["loop"] = Step(turn.id, lost, states=run.states).plain()
         if self._durable and turn.base is not None:
@@ -275,7 +275,7 @@ class TurnRunner:
         )
 
     def _hold(self, turn: Turn, run: Run) -> LoopPause:
-        """Keep a pause around the turn in the thread: an interrupt of a node that does nothing else."""
+        """Keep a pause around the turn in the thread, as an interrupt of the chat node."""
         if not self._durable:
             raise ConfigurationError("pause() needs a checkpointer: build the Agent with checkpointer=...")
         assert run.pausing is not None
@@ -308,7 +308,7 @@ class TurnRunner:
             written["messages"] = changes
         if turn.replaced:
             written["base"] = None
-        call(self._graph.update_state, self._graph.aupdate_state, turn.config, written, as_node="hold")
+        call(self._graph.update_state, self._graph.aupdate_state, turn.config, written, as_node="chat")
 
 
 def _journal(turn: Turn, saved: dict[str, Any] | None) -> Record | None:

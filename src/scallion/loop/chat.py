@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.types import interrupt
 
 from scallion.errors import ConfigurationError
 from scallion.filters.filter import Filter
@@ -45,7 +46,13 @@ class ChatNode:
         self._chain = nest(filters, "chat", ModelCall(system_prompt))
 
     def __call__(self, state: Mapping[str, Any], config: RunnableConfig) -> dict[str, Any]:
-        """One model call, unless calls of the batch are still open or the results are the answer already."""
+        """One model call, unless calls of the batch are still open or the results are the answer already.
+
+        A pause around the turn is an interrupt of this node too, so that one inbox and one resume serve all pauses.
+        """
+        if hold := (state.get("turn") or {}).get("hold"):
+            interrupt(hold)
+            return {}
         here = invocation()
         messages: list[BaseMessage] = state.get("messages") or []
         if not messages:

@@ -1,25 +1,23 @@
 """The loop: nodes and edges, nothing else.
 
 START -> chat -> one `tool` task per call -> chat -> ... -> END
-START -> hold -> END        a pause around the turn: a node that only interrupts
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.types import interrupt
 
 from scallion.filters.filter import Filter
 from scallion.filters.state import StateRules
 from scallion.loop.chat import ChatNode
 from scallion.loop.node import Node
-from scallion.loop.routes import Routes, start
+from scallion.loop.routes import Routes
 from scallion.loop.state import Limits, state_schema
 from scallion.loop.tool import ToolNode
 
@@ -48,18 +46,11 @@ def build_loop(
     graph: StateGraph[Any, Any, Any, Any] = StateGraph(state_schema(rules), context_schema=context_schema)
     graph.add_node("chat", Node("chat", chat))
     graph.add_node("tool", Node("tool", tool))
-    graph.add_node("hold", Node("hold", _hold))
-    graph.add_conditional_edges(START, start, ["chat", "hold"])
+    graph.add_edge(START, "chat")
     graph.add_conditional_edges("chat", routes.after_chat, ["tool", END])
     graph.add_edge("tool", "chat")
-    graph.add_edge("hold", END)
     compiled = graph.compile(checkpointer=checkpointer, store=store, name=name)
     config: RunnableConfig = {"recursion_limit": UNBOUNDED}
     if tool_concurrency is not None:
         config["max_concurrency"] = tool_concurrency
     return compiled.with_config(config)
-
-
-def _hold(state: Mapping[str, Any], config: RunnableConfig) -> dict[str, Any]:
-    interrupt(state["turn"]["hold"])
-    return {}

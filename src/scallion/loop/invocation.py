@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -40,7 +39,7 @@ class Invocation:
     started: float = field(default_factory=time.monotonic)
     spent_before: float = 0.0
     """Seconds that the turn was active in earlier calls."""
-    lost: Counter[str] = field(default_factory=Counter)
+    lost: dict[str, float] = field(default_factory=dict)
     """Counts of nodes that failed, and so could not write them."""
     failures: dict[str, BaseException] = field(default_factory=dict)
     """Failures of single tool calls, raised when their batch is done."""
@@ -70,6 +69,9 @@ def invocation() -> Invocation:
     return Invocation() if found is None else found
 
 
+TOKENS = ("input_tokens", "output_tokens", "total_tokens")
+
+
 class Budget:
     """The limits of a turn against what it has used; asked before each call."""
 
@@ -77,12 +79,12 @@ class Budget:
         self._limits = limits
         self._stored = counts
         self._invocation = invocation
-        self.made: Counter[str] = Counter()
+        self.made: dict[str, float] = {}
         """What the running node has used; it is written with the node's result."""
 
     def used(self, name: str) -> float:
         """How much the turn has used of this count."""
-        return self._stored.get(name, 0) + self._invocation.lost[name] + self.made[name]
+        return self._stored.get(name, 0) + self._invocation.lost.get(name, 0) + self.made.get(name, 0)
 
     def check_model_call(self) -> None:
         """Raise LimitExceeded unless one more model call fits."""
@@ -121,10 +123,10 @@ class Budget:
 
     def add_usage(self, usage: Mapping[str, Any] | None) -> None:
         """Count one model call and the tokens that its provider reports."""
-        self.made["model_calls"] += 1
-        for name in ("input_tokens", "output_tokens", "total_tokens"):
-            if usage and (tokens := usage.get(name)):
-                self.made[name] += tokens
+        self.made["model_calls"] = self.made.get("model_calls", 0) + 1
+        for name in TOKENS if usage else ():
+            if tokens := usage.get(name):  # type: ignore[union-attr]
+                self.made[name] = self.made.get(name, 0) + tokens
 
     def counts(self) -> dict[str, float]:
         """What the node adds to the account of the turn."""
@@ -132,7 +134,9 @@ class Budget:
 
     def lose(self) -> None:
         """Keep the counts of a node that fails for the rest of this invocation."""
-        self._invocation.lost.update(self.made)
+        lost = self._invocation.lost
+        for name, value in self.made.items():
+            lost[name] = lost.get(name, 0) + value
         self.made.clear()
 
 

@@ -11,11 +11,6 @@ from langgraph.types import Send
 from scallion.loop.state import open_calls
 
 
-def start(state: Mapping[str, Any]) -> str:
-    """To `hold` where a filter around the turn asks, else to the model."""
-    return "hold" if (state.get("turn") or {}).get("hold") else "chat"
-
-
 class Routes:
     """Fans a batch out: one task per call, or one after the other where the batch holds a serial tool."""
 
