@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, and_, insert, or_, select, update
+from sqlalchemy import Connection, Row, Select, and_, or_, select
 
 from scallion.sql import items, ledger, sessions
-from scallion.sql.encoding import Blob, Leaf, Many, Plan, blobs, is_runs, leaf, pack, references, runs, unpack
-from scallion.sql.tables import Tables
+from scallion.sql.encoding import Blob, Leaf, Many, Plan, blobs, is_runs, leaf, pack, references, unpack
+from scallion.sql.memory import Known, Memory
+from scallion.sql.tables import Tables, upsert
 
 Versions = Mapping[str, Any]
 
@@ -44,6 +46,7 @@ class StoredCheckpoint:
     """A checkpoint as it lies in its row; `values` are leaves by channel."""
 
     session: int
+    generation: int
     thread: str
     ns: str
     id: str
@@ -55,20 +58,23 @@ class StoredCheckpoint:
     metadata: Mapping[str, Any]
 
 
-def put(conn: Connection, t: Tables, new: NewCheckpoint, now: Any) -> None:
+def put(conn: Connection, t: Tables, memory: Memory, new: NewCheckpoint, now: Any) -> Known:
     """Store the checkpoint, move the session on, and settle the approvals that it leaves behind."""
     session = sessions.claim(conn, t, new.thread, now)
+    known = Known(memory, session.no, session.generation)
     parent = row(conn, t, session.no, new.ns, new.parent) if new.parent else None
     kept = _kept(new, parent)
     plans = dict(new.plans) | {name: new.plan_again(name) for name in new.present - new.changed - set(kept)}
-    values = _values(conn, t, session.no, plans, parent) | kept
-    form = _form(new, list(values))
-    form_id = items.store(conn, t, session.no, [form])[form.hash]
-    _insert(conn, t, session.no, new, form_id, _leaves(new, list(values.values())))
+    form = _form(new, [*plans, *kept])
+    added = items.store(conn, t, known, [form, *_large(plans)])
+    values = _values(conn, t, known, plans, parent) | kept
+    _insert(conn, t, known, new, form, _leaves(new, list(values.values())))
     if session.open_count:
         ledger.move_on(conn, t, session.no, new.ns, new.parent, new.id, new.metadata.get("source") == "loop")
-    if new.session:
-        sessions.advance(conn, t, session.no, {**new.session, "head": new.id, "updated": now})
+    size = {"bytes": session.bytes + added}
+    changes = {**new.session, "head": new.id, "updated": now, **size} if new.session else size
+    sessions.advance(conn, t, session.no, changes)
+    return known
 
 
 def _kept(new: NewCheckpoint, parent: StoredCheckpoint | None) -> dict[str, Leaf]:
@@ -81,18 +87,23 @@ def _kept(new: NewCheckpoint, parent: StoredCheckpoint | None) -> dict[str, Leaf
     return {name: parent.values[name] for name in same if name in parent.values}
 
 
+def _large(plans: Mapping[str, Plan]) -> Iterator[Blob]:
+    """The blobs that need items: large ones, and all that a log refers to."""
+    for planned in plans.values():
+        yield from (blob for blob in blobs(planned) if isinstance(planned, Many) or not blob.is_small)
+
+
 def _values(
-    conn: Connection, t: Tables, session: int, plans: Mapping[str, Plan], parent: StoredCheckpoint | None
+    conn: Connection, t: Tables, known: Known, plans: Mapping[str, Plan], parent: StoredCheckpoint | None
 ) -> dict[str, Leaf]:
-    lists = {name: planned for name, planned in plans.items() if isinstance(planned, Many)}
-    large = [blob for planned in plans.values() for blob in blobs(planned) if not blob.is_small]
-    large += [blob for planned in lists.values() for blob in blobs(planned) if blob.is_small]
-    ids = items.store(conn, t, session, large) if large else {}
-    values = {name: leaf(planned, ids) for name, planned in plans.items() if name not in lists}
-    for name, planned in lists.items():
-        before = parent.values.get(name) if parent else None
-        listed = [ids[blob.hash] for blob in blobs(planned)]
-        values[name] = items.version(conn, t, session, name, listed, before if is_runs(before) else None)
+    values: dict[str, Leaf] = {}
+    for name, planned in plans.items():
+        if isinstance(planned, Many):
+            before = parent.values.get(name) if parent else None
+            ids = [known.item(blob.hash) for blob in blobs(planned)]
+            values[name] = items.version(conn, t, known, name, ids, before if is_runs(before) else None)
+        else:
+            values[name] = leaf(planned, known.item)
     return values
 
 
@@ -107,15 +118,16 @@ def _leaves(new: NewCheckpoint, values: Sequence[Leaf]) -> bytes:
     return pack([new.fixed.get("ts"), *new.versions.values(), *seen, *values])
 
 
-def _insert(conn: Connection, t: Tables, session: int, new: NewCheckpoint, form: int, leaves: bytes) -> None:
-    c = t.checkpoints.c
-    values = {"parent": new.parent, "form": form, "leaves": leaves, "metadata": json.dumps(new.metadata)}
+def _insert(conn: Connection, t: Tables, known: Known, new: NewCheckpoint, form: Blob, leaves: bytes) -> None:
+    values = {
+        "parent": new.parent,
+        "form": known.item(form.hash),
+        "leaves": leaves,
+        "metadata": json.dumps(new.metadata),
+    }
     values["run"] = run if isinstance(run := new.metadata.get("run_id"), str) else None
-    this = and_(c.session == session, c.ns == new.ns, c.id == new.id)
-    if conn.execute(select(c.id).where(this)).first() is None:
-        conn.execute(insert(t.checkpoints).values({"session": session, "ns": new.ns, "id": new.id} | values))
-    else:
-        conn.execute(update(t.checkpoints).where(this).values(values))
+    key = {"session": known.session, "ns": new.ns, "id": new.id}
+    conn.execute(upsert(conn, t.checkpoints, key, values))
 
 
 def row(conn: Connection, t: Tables, session: int, ns: str, id: str) -> StoredCheckpoint | None:
@@ -166,7 +178,7 @@ def page(
 
 def _select(t: Tables) -> Select[Any]:
     return (
-        select(t.checkpoints, t.sessions.c.thread, t.items.c.data.label("shape"))
+        select(t.checkpoints, t.sessions.c.thread, t.sessions.c.generation, t.items.c.data.label("shape"))
         .join(t.sessions, t.sessions.c.no == t.checkpoints.c.session)
         .join(t.items, t.items.c.id == t.checkpoints.c.form)
     )
@@ -178,6 +190,7 @@ def _stored(row: Row[Any]) -> StoredCheckpoint:
     fixed["ts"] = next(numbers)
     return StoredCheckpoint(
         session=row.session,
+        generation=row.generation,
         thread=row.thread,
         ns=row.ns,
         id=row.id,
@@ -192,24 +205,18 @@ def _stored(row: Row[Any]) -> StoredCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The blobs that a checkpoint's leaves need: items by id, logs by channel and position."""
+    """What a checkpoint's leaves refer to: blobs by id, and the items of its logged lists by channel."""
 
     items: Mapping[int, Blob]
-    logs: Mapping[str, Mapping[int, Blob]]
-
-    def log(self, channel: str) -> Callable[[int, int], Iterator[Blob]]:
-        """The reader of a channel's log."""
-        found = self.logs.get(channel, {})
-        return lambda first, last: (found[pos] for pos in range(first, last + 1))
+    lists: Mapping[str, Sequence[int]]
 
 
-def contents(conn: Connection, t: Tables, stored: StoredCheckpoint, others: Sequence[Leaf]) -> Contents:
+def contents(conn: Connection, t: Tables, memory: Memory, stored: StoredCheckpoint, others: Sequence[Leaf]) -> Contents:
     """What the checkpoint's values and `others` (its writes' leaves) refer to."""
-    plain = [found for found in stored.values.values() if not is_runs(found)]
+    known = Known(memory, stored.session, stored.generation)
+    logged = {channel: found for channel, found in stored.values.items() if is_runs(found)}
+    lists = {channel: items.listed(conn, t, known, channel, found) for channel, found in logged.items()}
+    known.keep()
+    plain = [found for channel, found in stored.values.items() if channel not in logged]
     ids = [id for found in (*plain, *others) for id in references(found)]
-    logs = {
-        channel: items.logged(conn, t, stored.session, channel, runs(found))
-        for channel, found in stored.values.items()
-        if is_runs(found)
-    }
-    return Contents(items.fetch(conn, t, ids), logs)
+    return Contents(items.fetch(conn, t, memory, chain(ids, *lists.values())), lists)

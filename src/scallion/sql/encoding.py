@@ -12,7 +12,7 @@ become items; the plan then becomes a *leaf*, which is what rows hold:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -38,6 +38,18 @@ class Serde(Protocol):
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]: ...
     def loads_typed(self, data: tuple[str, bytes]) -> Any: ...
+
+
+class Dumps(Protocol):
+    """Serialises values; `Codec` does."""
+
+    def dump(self, value: Any) -> Blob: ...
+
+
+class Loads(Protocol):
+    """Rebuilds values; `Codec` does."""
+
+    def load(self, blob: Blob) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -75,38 +87,42 @@ class Keyed:
 Plan = Blob | Many | Keyed
 
 
-def plan(serde: Serde, channel: str, value: Any) -> Plan:
+def plan(codec: Dumps, channel: str, value: Any) -> Plan:
     """How `value` will be stored. Raises NotSerializable."""
     try:
-        return _plan(serde, value)
+        return _plan(codec, value)
     except (TypeError, ValueError) as error:  # the encoder's error is a TypeError
-        raise NotSerializable(channel, _culprit(serde, value), type(error).__name__) from None
+        raise NotSerializable(channel, _culprit(codec, value), type(error).__name__) from None
 
 
-def _plan(serde: Serde, value: Any) -> Plan:
+def _plan(codec: Dumps, value: Any) -> Plan:
     if type(value) is dict and 0 < len(value) <= WIDE and all(type(key) is str for key in value):
-        return _apart(serde, value, Keyed({key: _listed(serde, part) for key, part in value.items()}))
-    return _listed(serde, value)
+        return _apart(codec, value, Keyed({key: _listed(codec, part) for key, part in value.items()}))
+    return _listed(codec, value)
 
 
-def _listed(serde: Serde, value: Any) -> Plan:
+def _listed(codec: Dumps, value: Any) -> Plan:
     if type(value) is list and value:
-        return _apart(serde, value, Many([Blob(*serde.dumps_typed(part)) for part in value]))
-    return Blob(*serde.dumps_typed(value))
+        return _apart(codec, value, Many([codec.dump(part) for part in value]))
+    return codec.dump(value)
 
 
-def _apart(serde: Serde, value: Any, taken: Many | Keyed) -> Plan:
-    return taken if sum(len(blob.data) for blob in blobs(taken)) > SHORT else Blob(*serde.dumps_typed(value))
+def _apart(codec: Dumps, value: Any, taken: Many | Keyed) -> Plan:
+    size = 0
+    for blob in blobs(taken):
+        if (size := size + len(blob.data)) > SHORT:
+            return taken
+    return codec.dump(value)
 
 
-def _culprit(serde: Serde, value: Any) -> str:
+def _culprit(codec: Dumps, value: Any) -> str:
     """The type of the innermost part that the serializer refuses."""
     parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple | set) else ()
     for part in parts:
         try:
-            serde.dumps_typed(part)
+            codec.dump(part)
         except (TypeError, ValueError):
-            return _culprit(serde, part)
+            return _culprit(codec, part)
     return type(value).__name__
 
 
@@ -119,13 +135,13 @@ def blobs(planned: Plan) -> Iterator[Blob]:
             yield from blobs(part)
 
 
-def leaf(planned: Plan, ids: Mapping[bytes, int]) -> Leaf:
-    """The leaf of a plan whose large blobs are stored under `ids`, by hash."""
+def leaf(planned: Plan, item: Callable[[bytes], int]) -> Leaf:
+    """The leaf of a plan; `item` gives the id under which a large blob is stored, by its hash."""
     if isinstance(planned, Blob):
-        return [planned.type, planned.data] if planned.is_small else ids[planned.hash]
+        return [planned.type, planned.data] if planned.is_small else item(planned.hash)
     if isinstance(planned, Many):
-        return [LIST, *(leaf(part, ids) for part in planned.parts)]
-    return [DICT, *(half for key, part in planned.parts.items() for half in (key, leaf(part, ids)))]
+        return [LIST, *(leaf(part, item) for part in planned.parts)]
+    return [DICT, *(half for key, part in planned.parts.items() for half in (key, leaf(part, item)))]
 
 
 def references(stored: Leaf) -> Iterator[int]:
@@ -140,22 +156,18 @@ def references(stored: Leaf) -> Iterator[int]:
             yield from references(part)
 
 
-def value(serde: Serde, stored: Leaf, items: Mapping[int, Blob], log: Callable[[int, int], Iterable[Blob]]) -> Any:
-    """The value that a leaf stands for; `log` gives the blobs of a range of the channel's log."""
+def value(codec: Loads, stored: Leaf, items: Mapping[int, Blob], listed: Sequence[int] = ()) -> Any:
+    """The value that a leaf stands for; `listed` are the items of a logged list."""
     if isinstance(stored, int):
-        return _load(serde, items[stored])
+        return codec.load(items[stored])
     head = stored[0]
     if head == LIST:
-        return [value(serde, part, items, log) for part in stored[1:]]
+        return [value(codec, part, items) for part in stored[1:]]
     if head == DICT:
-        return {key: value(serde, part, items, log) for key, part in zip(stored[1::2], stored[2::2], strict=True)}
+        return {key: value(codec, part, items) for key, part in zip(stored[1::2], stored[2::2], strict=True)}
     if head == RUNS:
-        return [_load(serde, blob) for first, last in runs(stored) for blob in log(first, last)]
-    return serde.loads_typed((head, stored[1]))
-
-
-def _load(serde: Serde, blob: Blob) -> Any:
-    return serde.loads_typed((blob.type, blob.data))
+        return [codec.load(items[id]) for id in listed]
+    return codec.load(Blob(head, stored[1]))
 
 
 def runs(stored: Leaf) -> list[tuple[int, int]]:

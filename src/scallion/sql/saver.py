@@ -23,6 +23,7 @@ from scallion.sql import checkpoints, clock, lifecycle, sessions, writes
 from scallion.sql.checkpoints import StoredCheckpoint
 from scallion.sql.clock import Clock
 from scallion.sql.engines import Database, Work
+from scallion.sql.memory import Codec, Known, Memory
 from scallion.sql.serde import StrictSerializer
 from scallion.sql.sessions import SessionStatus
 from scallion.sql.tables import tables
@@ -65,6 +66,7 @@ class SQLCheckpointer(BaseCheckpointSaver[Any]):
         super().__init__(serde=serde or StrictSerializer())
         self.database = Database(url_or_engine, tables(prefix), auto_upgrade=auto_upgrade, clock=clock)
         self.metadata_keys = tuple(metadata_keys)
+        self._memory = Memory()
         self.approvals = Approvals(self.database)
         self.sessions = Sessions(self.database)
 
@@ -150,7 +152,7 @@ class SQLCheckpointer(BaseCheckpointSaver[Any]):
     ) -> RunnableConfig:
         """Store a checkpoint and move its session on, in one transaction. Raises NotSerializable."""
         work, stored = self._put(config, checkpoint, metadata, new_versions)
-        self.database.run(work, write=True)
+        self.database.run(work, write=True).keep()
         return stored
 
     async def aput(
@@ -162,20 +164,20 @@ class SQLCheckpointer(BaseCheckpointSaver[Any]):
     ) -> RunnableConfig:
         """As `put`."""
         work, stored = self._put(config, checkpoint, metadata, new_versions)
-        await self.database.arun(work, write=True)
+        (await self.database.arun(work, write=True)).keep()
         return stored
 
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Store what a task wrote and the approvals that follow from it, at once. Raises NotSerializable."""
-        self.database.run(self._put_writes(config, writes, task_id, task_path), write=True)
+        self.database.run(self._put_writes(config, writes, task_id, task_path), write=True).keep()
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """As `put_writes`."""
-        await self.database.arun(self._put_writes(config, writes, task_id, task_path), write=True)
+        (await self.database.arun(self._put_writes(config, writes, task_id, task_path), write=True)).keep()
 
     def delete_thread(self, thread_id: str) -> None:
         """Delete the thread and everything that belongs to it."""
@@ -221,7 +223,7 @@ class SQLCheckpointer(BaseCheckpointSaver[Any]):
 
     @property
     def _translation(self) -> Translation:
-        return Translation(self.serde, self.metadata_keys)
+        return Translation(Codec(self.serde, self._memory), self.metadata_keys)
 
     def _status(self, thread: str) -> Work[SessionStatus | None]:
         return lambda conn: sessions.status(conn, self.database.tables, thread)
@@ -257,7 +259,9 @@ class SQLCheckpointer(BaseCheckpointSaver[Any]):
         loaded: builtins.list[_Found] = []
         for row in rows:
             pending = writes.read(conn, t, row.session, [(row.ns, row.id)])[row.ns, row.id]
-            loaded.append((row, pending, checkpoints.contents(conn, t, row, [write.leaf for write in pending])))
+            loaded.append(
+                (row, pending, checkpoints.contents(conn, t, self._memory, row, [write.leaf for write in pending]))
+            )
         return loaded
 
     def _tuples(self, walk: _Walk, page: Sequence[_Found]) -> Iterator[CheckpointTuple]:
@@ -269,16 +273,16 @@ class SQLCheckpointer(BaseCheckpointSaver[Any]):
         checkpoint: Checkpoint,
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
-    ) -> tuple[Work[None], RunnableConfig]:
+    ) -> tuple[Work[Known], RunnableConfig]:
         new = self._translation.checkpoint(config, checkpoint, metadata, new_versions)
         t, now = self.database.tables, self.database.clock
         place = {"thread_id": new.thread, "checkpoint_ns": new.ns, "checkpoint_id": new.id}
-        return lambda conn: checkpoints.put(conn, t, new, clock.stamp(conn, now)), {"configurable": place}
+        return lambda conn: checkpoints.put(conn, t, self._memory, new, clock.stamp(conn, now)), {"configurable": place}
 
-    def _put_writes(self, config: RunnableConfig, rows: Sequence[tuple[str, Any]], task: str, path: str) -> Work[None]:
+    def _put_writes(self, config: RunnableConfig, rows: Sequence[tuple[str, Any]], task: str, path: str) -> Work[Known]:
         new = self._translation.writes(config, rows, task, path)
         t, now = self.database.tables, self.database.clock
-        return lambda conn: writes.put(conn, t, new, clock.stamp(conn, now))
+        return lambda conn: writes.put(conn, t, self._memory, new, clock.stamp(conn, now))
 
 
 _Found = tuple[StoredCheckpoint, Sequence[writes.StoredWrite], checkpoints.Contents]

@@ -59,12 +59,14 @@ class Claimed:
     no: int
     open_count: int
     generation: int
+    bytes: int
 
 
 def claim(conn: Connection, t: Tables, thread: str, now: Any) -> Claimed:
     """The session of `thread`, made if missing, locked until the transaction ends."""
-    query = select(t.sessions.c.no, t.sessions.c.open_count, t.sessions.c.generation)
-    query = query.where(t.sessions.c.thread == thread).with_for_update()
+    s = t.sessions.c
+    query = select(s.no, s.open_count, s.generation, s.bytes)
+    query = query.where(s.thread == thread).with_for_update()
     row = conn.execute(query).first()
     if row is None:
         conn.execute(_insert_new(conn, t, thread, now))

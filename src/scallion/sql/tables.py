@@ -13,14 +13,18 @@ Instants are microseconds since 1970 in UTC: exact, ordered and alike in every d
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
     Column,
+    Connection,
     ForeignKey,
     Index,
+    Insert,
     Integer,
     LargeBinary,
     MetaData,
@@ -30,7 +34,7 @@ from sqlalchemy import (
     UniqueConstraint,
     literal_column,
 )
-from sqlalchemy.dialects import mysql
+from sqlalchemy.dialects import mysql, postgresql, sqlite
 from sqlalchemy.types import TypeEngine
 
 EXACT = "utf8mb4_bin"
@@ -229,3 +233,15 @@ def _approvals(metadata: MetaData, prefix: str) -> Table:
         Index(f"{prefix}approvals_owner", "owner", "status", "no"),
         sqlite_autoincrement=True,
     )
+
+
+def upsert(conn: Connection, table: Table, key: Mapping[str, Any], values: Mapping[str, Any]) -> Insert:
+    """The statement that inserts the row, or overwrites the one with this key."""
+    if conn.dialect.name in ("mysql", "mariadb"):
+        return mysql.insert(table).values({**key, **values}).on_duplicate_key_update(**values)
+    if conn.dialect.name == "sqlite":
+        return (
+            sqlite.insert(table).values({**key, **values}).on_conflict_do_update(index_elements=list(key), set_=values)
+        )
+    insert = postgresql.insert(table).values({**key, **values})
+    return insert.on_conflict_do_update(index_elements=list(key), set_=values)

@@ -16,13 +16,13 @@ from langgraph.checkpoint.base import (
     CheckpointTuple,
     get_checkpoint_metadata,
 )
-from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT
 
 from scallion.errors import NotSerializable
 from scallion.sql import encoding, ledger, summary
 from scallion.sql.checkpoints import Contents, NewCheckpoint, StoredCheckpoint
 from scallion.sql.ledger import Place
+from scallion.sql.memory import Codec
 from scallion.sql.writes import NewWrites, StoredWrite
 
 APART = ("id", "channel_values", "channel_versions", "versions_seen")
@@ -33,7 +33,7 @@ APART = ("id", "channel_values", "channel_versions", "versions_seen")
 class Translation:
     """Turns what LangGraph gives into rows and back."""
 
-    serde: SerializerProtocol
+    codec: Codec
     metadata_keys: Sequence[str] = ()
 
     def checkpoint(
@@ -57,10 +57,10 @@ class Translation:
             fixed={key: value for key, value in checkpoint.items() if key not in APART},
             versions=checkpoint["channel_versions"],
             seen=checkpoint["versions_seen"],
-            plans={name: encoding.plan(self.serde, name, values[name]) for name in changed if name in values},
+            plans={name: encoding.plan(self.codec, name, values[name]) for name in changed if name in values},
             changed=changed,
             present=frozenset(values),
-            plan_again=lambda name: encoding.plan(self.serde, name, values[name]),
+            plan_again=lambda name: encoding.plan(self.codec, name, values[name]),
             metadata=stored,
             session={} if ns else summary.of(values, stored),
         )
@@ -84,7 +84,7 @@ class Translation:
             place=_place(config, task),
             path=path,
             rows=[
-                (WRITES_IDX_MAP.get(channel, index), channel, encoding.plan(self.serde, channel, value))
+                (WRITES_IDX_MAP.get(channel, index), channel, encoding.plan(self.codec, channel, value))
                 for index, (channel, value) in enumerate(rows)
             ],
             questions=ledger.questions(interrupts),
@@ -95,7 +95,7 @@ class Translation:
     def tuple(self, stored: StoredCheckpoint, pending: Sequence[StoredWrite], contents: Contents) -> CheckpointTuple:
         """The checkpoint as LangGraph knows it."""
         values = {
-            name: encoding.value(self.serde, found, contents.items, contents.log(name))
+            name: encoding.value(self.codec, found, contents.items, contents.lists.get(name, ()))
             for name, found in stored.values.items()
         }
         checkpoint = {
@@ -114,7 +114,7 @@ class Translation:
         )
 
     def _value(self, write: StoredWrite, contents: Contents) -> Any:
-        return encoding.value(self.serde, write.leaf, contents.items, contents.log(write.channel))
+        return encoding.value(self.codec, write.leaf, contents.items)
 
 
 def _place(config: RunnableConfig, task: str) -> Place:

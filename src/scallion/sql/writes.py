@@ -11,6 +11,7 @@ from sqlalchemy import Connection, and_, insert, select, update
 from scallion.sql import items, ledger, sessions
 from scallion.sql.encoding import Leaf, Plan, blobs, leaf, pack, unpack
 from scallion.sql.ledger import Place, Question
+from scallion.sql.memory import Known, Memory
 from scallion.sql.tables import Tables
 
 
@@ -38,30 +39,38 @@ class StoredWrite:
     leaf: Leaf
 
 
-def put(conn: Connection, t: Tables, new: NewWrites, now: Any) -> None:
+def put(conn: Connection, t: Tables, memory: Memory, new: NewWrites, now: Any) -> Known:
     """Store the writes: special ones replace what is there, others are kept as they were first."""
     session = sessions.claim(conn, t, new.thread, now)
-    large = (blob for _, _, planned in new.rows for blob in blobs(planned) if not blob.is_small)
-    ids = items.store(conn, t, session.no, large)
-    _merge(conn, t, session.no, new, {index: [channel, leaf(planned, ids)] for index, channel, planned in new.rows})
+    known = Known(memory, session.no, session.generation)
+    added = items.store(
+        conn, t, known, (blob for _, _, planned in new.rows for blob in blobs(planned) if not blob.is_small)
+    )
+    _merge(
+        conn, t, session.no, new, {index: [channel, leaf(planned, known.item)] for index, channel, planned in new.rows}
+    )
     if new.questions:
         ledger.ask(conn, t, session.no, new.place, new.questions, now)
     elif new.finished and session.open_count:
         ledger.finish(conn, t, session.no, new.place)
+    changes: dict[str, Any] = {"bytes": session.bytes + added} if added else {}
     if new.failed and new.place.ns == "":
-        sessions.advance(conn, t, session.no, {"progress": "failed", "updated": now})
+        changes |= {"progress": "failed", "updated": now}
+    if changes:
+        sessions.advance(conn, t, session.no, changes)
+    return known
 
 
 def _merge(conn: Connection, t: Tables, session: int, new: NewWrites, written: dict[int, list[Any]]) -> None:
     w = t.writes.c
     place = new.place
-    this = and_(w.session == session, w.ns == place.ns, w.checkpoint == place.checkpoint, w.task == place.task)
+    key = {"session": session, "ns": place.ns, "checkpoint": place.checkpoint, "task": place.task}
+    this = and_(*(w[name] == value for name, value in key.items()))
     found = conn.execute(select(w.leaves).where(this)).scalar()
     if found is None:
-        key = {"session": session, "ns": place.ns, "checkpoint": place.checkpoint, "task": place.task}
         conn.execute(insert(t.writes).values(key | {"path": new.path, "leaves": pack(written)}))
         return
-    stored: dict[int, list[Any]] = unpack(found)
+    stored: dict[int, list[Any]] = unpack(bytes(found))
     merged = stored | {index: row for index, row in written.items() if index < 0 or index not in stored}
     conn.execute(update(t.writes).where(this).values(leaves=pack(merged)))
 
@@ -77,7 +86,7 @@ def read(
     found: dict[tuple[str, str], list[StoredWrite]] = {key: [] for key in keys}
     for ns, checkpoint, task, path, leaves in conn.execute(query):
         if (ns, checkpoint) in found:
-            found[ns, checkpoint] += _rows(path, task, unpack(leaves))
+            found[ns, checkpoint] += _rows(path, task, unpack(bytes(leaves)))
     for stored in found.values():
         stored.sort(key=lambda write: (write.path, write.task, write.index))
     return found
