@@ -6,7 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 Item = tuple[str, Any]
-"""("system" | "user" | "text" | "call" | "result" | "reasoning", call id or content)."""
+"""("system" | "user" | "assistant" | "text" | "call" | "result" | "reasoning" | a provider's own, call id or content).
+
+"assistant" is the start of a message of the model, in the protocols that have such messages.
+"""
 
 
 def items_of(body: Mapping[str, Any]) -> list[Item]:
@@ -28,7 +31,7 @@ def assert_valid(body: Mapping[str, Any]) -> None:
         elif kind == "result":
             assert content in open_calls, f"a result without an open call: {content}"
             open_calls.remove(content)
-        else:
+        elif kind in ("system", "user", "assistant"):
             assert not open_calls, f"{kind} before the results of {open_calls}"
         assert kind != "system" or place == 0, "a system message behind the front"
     assert not open_calls, f"calls without a result: {open_calls}"
@@ -46,6 +49,7 @@ def _chat(body: Mapping[str, Any]) -> Iterator[Item]:
     for message in body["messages"]:
         match message["role"]:
             case "assistant":
+                yield "assistant", None
                 if message.get("content"):
                     yield "text", message["content"]
                 yield from (("call", call["id"]) for call in message.get("tool_calls") or ())
@@ -58,14 +62,16 @@ def _chat(body: Mapping[str, Any]) -> Iterator[Item]:
 def _responses(body: Mapping[str, Any]) -> Iterator[Item]:
     for item in body["input"]:
         match item.get("type", "message"):
-            case "function_call":
+            case "function_call" | "custom_tool_call":
                 yield "call", item["call_id"]
-            case "function_call_output":
+            case "function_call_output" | "custom_tool_call_output":
                 yield "result", item["call_id"]
             case "reasoning":
                 yield "reasoning", item
-            case _:
+            case "message":
                 yield "text" if item["role"] == "assistant" else item["role"], item["content"]
+            case kind:
+                yield kind, item
 
 
 def _messages(body: Mapping[str, Any]) -> Iterator[Item]:
@@ -73,6 +79,8 @@ def _messages(body: Mapping[str, Any]) -> Iterator[Item]:
         yield "system", body["system"]
     for message in body["messages"]:
         content = message["content"]
+        if message["role"] == "assistant":
+            yield "assistant", None
         for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
             match block["type"]:
                 case "tool_use":
@@ -81,5 +89,7 @@ def _messages(body: Mapping[str, Any]) -> Iterator[Item]:
                     yield "result", block["tool_use_id"]
                 case "thinking" | "redacted_thinking":
                     yield "reasoning", block
-                case _:
+                case "text":
                     yield "user" if message["role"] == "user" else "text", block["text"]
+                case kind:
+                    yield kind, block

@@ -33,6 +33,32 @@ def as_body(events: Sequence[Event]) -> dict[str, Any]:
     return {"chat": _chat_body, "responses": _responses_body, "messages": _messages_body}[protocol_of(events)](events)
 
 
+def text_of(events: Sequence[Event]) -> str:
+    """The text deltas on the wire, joined."""
+    match protocol_of(events):
+        case "chat":
+            pieces = [choice["delta"].get("content") for event in events for choice in event["choices"]]
+        case "responses":
+            pieces = [event["delta"] for event in events if event["type"] == "response.output_text.delta"]
+        case "messages":
+            deltas = [event["delta"] for event in events if event["type"] == "content_block_delta"]
+            pieces = [delta.get("text") for delta in deltas]
+    return "".join(piece or "" for piece in pieces)
+
+
+def calls_of(events: Sequence[Event]) -> list[tuple[str, Any]]:
+    """The calls of tools that the caller is to run: name and arguments."""
+    body = as_body(events)
+    match protocol_of(events):
+        case "chat":
+            functions = [call["function"] for call in body["choices"][0]["message"].get("tool_calls", ())]
+            return [(call["name"], json.loads(call["arguments"] or "{}")) for call in functions]
+        case "responses":
+            items = [item for item in body["output"] if item["type"] == "function_call"]
+            return [(item["name"], json.loads(item["arguments"] or "{}")) for item in items]
+    return [(block["name"], block["input"]) for block in body["content"] if block["type"] == "tool_use"]
+
+
 def _chat_body(events: Sequence[Event]) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": None}
     calls: dict[int, dict[str, Any]] = {}
