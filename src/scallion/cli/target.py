@@ -29,6 +29,8 @@ def load(target: str, *, keeps: bool = False) -> Agent:
     with redirect_stdout(sys.stderr):
         found = getattr(_module(place), name, None)
     agent = _checked(found, target, name)
+    if hasattr(agent.checkpointer, "close"):
+        click.get_current_context().call_on_close(agent.checkpointer.close)
     if keeps and agent.checkpointer is None:
         raise ConfigurationError(f"{target} keeps nothing: build its Agent with checkpointer=...")
     _check_database(agent, target)

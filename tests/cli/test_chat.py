@@ -1,0 +1,106 @@
+"""`chat`, driven by plain input lines."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.cli.command import CLERK, Command
+
+Ask = Callable[..., list[str]]
+
+
+def lines(*typed: str) -> str:
+    """The lines of an input that ends then."""
+    return "".join(f"{line}\n" for line in typed)
+
+
+def test_a_conversation(here: Command) -> None:
+    """Tokens, tool calls as lines, and an end without anything open."""
+    done = here("chat", CLERK, "--thread", "t", typed=lines("hello", "", "slow"))
+    assert done.status == 0
+    assert done.out.startswith("thread t. ")
+    assert "You said hello.\n" in done.out
+    assert "Let me see.\n→ slow\n✓ slow (1.0 s)\nResults: waited\n" in done.out
+
+
+def test_cards(here: Command) -> None:
+    """Only what is allowed is offered; a reason and an answer are asked for."""
+    done = here(
+        "chat",
+        CLERK,
+        "--thread",
+        "t",
+        "--by",
+        "ana",
+        typed=lines("both", "s", "r", "too much", "s", "", "s", "no need"),
+    )
+    assert done.status == 0
+    assert done.out.count("(a)pprove (e)dit (r)eject (l)ater > ") == 2
+    assert "one of: a, e, r, l" in done.out
+    assert "(a)pprove (e)dit (r)eject re(s)pond (l)ater > " in done.out
+    assert "not taken: an answer is needed" in done.out
+    assert "it did not run: too much; no need" in done.out
+    assert {one["decided_by"] for one in here("pending", "--status", "used", "--json").data["items"]} == {"ana"}
+
+
+def test_later(here: Command) -> None:
+    """The chat ends with status 3, the next one shows the card first."""
+    done = here("chat", CLERK, "--thread", "t", typed=lines("pay", "l", "hello", "l"))
+    assert done.status == 3
+    assert "the thread waits for a decision first; the message was not sent" in done.out
+    assert f"scallion chat {CLERK} --thread t" in done.out
+    again = here("chat", CLERK, "--thread", "t", typed=lines("a", "hello"))
+    assert again.status == 0
+    assert "Results: paid 7\n" in again.out
+    assert "You said hello." in again.out
+
+
+def test_a_decision_made_elsewhere(here: Command, paused: Ask) -> None:
+    """Is used when the chat goes on; a decision of the chat is not lost when its input ends before the next card."""
+    pay, mail = paused("both")
+    assert here("chat", CLERK, "--thread", "t", typed=lines("a")).status == 3
+    assert [one["id"] for one in here("pending", "--status", "decided", "--json").data["items"]] == [pay]
+    here("approve", mail)
+    done = here("chat", CLERK, "--thread", "t")
+    assert done.status == 0
+    assert "Results: paid 7; sent to mira" in done.out
+
+
+def test_editing_on_a_card(here: Command, editor: Callable[..., None], place: Path) -> None:
+    """The arguments are checked before they are taken; giving up shows the keys again."""
+    editor('{"order": "x"}', "nonsense", '{"order": 5}')
+    done = here("chat", CLERK, "--thread", "t", typed=lines("pay", "e", "", "n", "e"))
+    assert done.status == 0
+    assert "not taken: the arguments are not JSON" in done.out
+    assert "paid 5" in done.out
+
+
+def test_an_error_does_not_end_the_chat(here: Command) -> None:
+    """It is told in a line; the turn can be given up."""
+    done = here("chat", CLERK, "--thread", "t", typed=lines("crash", "hello"))
+    assert done.err.startswith("error: the model failed: ValueError; the thread is interrupted: /resume goes on")
+    assert "You said hello." in done.out
+
+
+def test_an_interrupted_turn_is_offered(here: Command) -> None:
+    """When a chat is opened on its thread; whoever declines may still ask for it."""
+    here("run", CLERK, "crash", "--thread", "t")
+    done = here("chat", CLERK, "--thread", "t", typed=lines("n", "/resume", "hello", "/resume"))
+    assert "Go on with it? [Y/n]" in done.out
+    assert done.err.count("the model failed") == 1
+    assert "nothing is open" in done.out
+
+
+def test_text_that_was_taken_back(here: Command, place: Path) -> None:
+    """Is marked."""
+    (place / "broken_retry_clerk.py").write_text(
+        "from scallion import Agent, around_chat\n"
+        "from scallion.testing import ScriptedModel\n"
+        "@around_chat\n"
+        "def twice(request, state, next):\n"
+        "    next(request)\n"
+        "    return next(request)\n"
+        "agent = Agent(ScriptedModel(['First.', 'Second.']), filters=[twice], checkpointer='sqlite://')\n"
+    )
+    done = here("chat", "broken_retry_clerk.py", typed=lines("hello"))
+    assert "First.\n[retracted: the text above does not stand]\nSecond.\n" in done.out
+    assert here("run", "broken_retry_clerk.py", "hello").out == "Second.\n"

@@ -1,0 +1,111 @@
+"""Decisions from the command line: refused before anything is stored, and correctable."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.cli.command import CLERK, Command
+
+Ask = Callable[..., list[str]]
+
+
+def test_the_second_decision(here: Command, paused: Ask) -> None:
+    """Is told who was first, and when."""
+    (id,) = paused("pay")
+    assert here("approve", id, "--by", "ana").status == 0
+    second = here("reject", id, "--by", "bo")
+    assert second.status == 1
+    assert f"approval '{id}' is already decided: approve by ana, 20" in second.err
+    assert here("pending", "--status", "decided", "--json").data["items"][0]["decided_by"] == "ana"
+
+
+def test_a_beginning_of_an_id(here: Command, paused: Ask) -> None:
+    """Is enough where only one has it."""
+    ids = paused("both")
+    ambiguous = here("approve", "")
+    assert ambiguous.status == 1
+    prefix = next(ids[0][:length] for length in range(1, 33) if not ids[1].startswith(ids[0][:length]))
+    assert here("approve", prefix, "--json").data["id"] == ids[0]
+    assert "no approval has the id 'xyz'" in here("approve", "xyz").err
+
+
+def test_a_beginning_that_two_have(here: Command, paused: Ask, monkeypatch) -> None:
+    """Is refused, and nothing is decided."""
+    ids = {paused("pay", f"t{number}")[0] for number in range(17)}  # 17 ids in hexadecimal: two begin alike
+    shared = next(c for c in "0123456789abcdef" if sum(id.startswith(c) for id in ids) > 1)
+    done = here("approve", shared)
+    assert done.status == 1
+    assert "give more of it" in done.err
+    assert len(here("pending", "--json").data["items"]) == 17
+
+
+def test_a_bad_edit_can_be_corrected(here: Command, paused: Ask) -> None:
+    """What does not fit the tool is refused without quoting it; then a good one is taken."""
+    (id,) = paused("pay")
+    for args in ('{"order": "secret"}', '{"order": 8, "secret": 1}', "secret", "[7]", "{}"):
+        bad = here("edit", id, "--args", args)
+        assert (bad.status, bad.out) == (1, "")
+        assert "secret" not in bad.err.replace("'secret'", "")
+    assert here("respond", id, "no").err == "error: 'respond' is not allowed here; allowed: approve, edit, reject\n"
+    good = here("edit", id, "--args", '{"order": 8}', "--json").data
+    assert good["decision"] == {"type": "edit", "args": {"order": 8}}
+    assert "paid 8" in here("resume", CLERK, "t").out
+
+
+def test_single_arguments(here: Command, paused: Ask) -> None:
+    """`--set` keeps the others; what the schema calls a text stays one."""
+    (id,) = paused("pay")
+    done = here("edit", id, "--set", "reason=42", "--set", "order=9", "--json")
+    assert done.data["decision"]["args"] == {"order": 9, "reason": "42"}
+
+
+def test_arguments_from_standard_input(here: Command, paused: Ask) -> None:
+    """`--args -`."""
+    (id,) = paused("pay")
+    assert here("edit", id, "--args", "-", "--json", typed='{"order": 3}').data["decision"]["args"] == {"order": 3}
+
+
+def test_the_editor(here: Command, paused: Ask, place: Path, editor: Callable[..., None]) -> None:
+    """Is opened on what was shown, and again on what could not be taken, until it fits."""
+    (id,) = paused("pay")
+    editor("{order: 1}", '{"order": "x"}', '{"order": 5}')
+    done = here("edit", id, "--json", typed="y\n\n")
+    assert "the arguments are not JSON (line 1, column 2)" in done.err
+    assert "order is not of type 'integer'" in done.err
+    assert json.loads((place / "given.json").read_text()) == {"order": "x"}
+    assert here("pending", "--status", "decided", "--json").data["items"][0]["decision"]["args"] == {"order": 5}
+
+
+def test_giving_up_in_the_editor(here: Command, paused: Ask, editor: Callable[..., None]) -> None:
+    """Leaves the approval open; so does having no editor at all."""
+    (id,) = paused("pay")
+    assert here("edit", id).status == 2
+    editor("nonsense")
+    assert here("edit", id, typed="n\n").status == 1
+    assert len(here("pending", "--json").data["items"]) == 1
+
+
+def test_a_question_is_answered(here: Command, paused: Ask) -> None:
+    """`respond`."""
+    (id,) = paused("ask")
+    assert here("approve", id).status == 1
+    assert here("respond", id, "blue").status == 0
+    assert here("resume", CLERK, "t").out == "Results: blue\n"
+
+
+def test_a_decision_is_taken_back(here: Command, paused: Ask) -> None:
+    """Until it was used."""
+    (id,) = paused("pay")
+    assert here("withdraw", id).status == 1
+    here("approve", id)
+    assert here("withdraw", id, "--json").data["status"] == "pending"
+    here("reject", id)
+    here("resume", CLERK, "t")
+    assert here("withdraw", id).status == 1
+
+
+def test_whose_name_it_is(here: Command, paused: Ask, monkeypatch) -> None:
+    """The login name, unless another one is given."""
+    monkeypatch.setenv("LOGNAME", "mira")
+    (id,) = paused("pay")
+    assert here("approve", id, "--json").data["decided_by"] == "mira"

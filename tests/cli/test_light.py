@@ -1,0 +1,69 @@
+"""What the cheap verbs import, and what they cost."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.cli.command import Command
+
+Ask = Callable[..., list[str]]
+
+WATCHED = {"langgraph", "langchain_core", "langchain", "alembic", "pydantic", "rich", "sqlalchemy", "jsonschema"}
+LISTED = """
+import json, sys
+from scallion.cli import main
+status = main(sys.argv[1:])
+print(json.dumps(sorted({name.split(".")[0] for name in sys.modules})), file=sys.stderr)
+sys.exit(status)
+"""
+
+
+def loaded(*words: str) -> set[str]:
+    """Those of the watched packages that the command imports; it must succeed."""
+    done = subprocess.run([sys.executable, "-c", LISTED, *words], capture_output=True, text=True, check=True)
+    return WATCHED & set(json.loads(done.stderr.splitlines()[-1]))
+
+
+@pytest.mark.parametrize("verb", [[], ["pending"], ["approve"], ["edit"], ["sessions"]])
+def test_help_imports_nothing(place: Path, verb: list[str]) -> None:
+    """Not even SQLAlchemy."""
+    assert loaded(*verb, "--help") == set()
+
+
+def test_the_cheap_verbs(paused: Ask) -> None:
+    """Neither langgraph nor langchain, and rich only for tables."""
+    pay, mail = paused("both")
+    (question,) = paused("ask", "q")
+    assert loaded("pending", "--json") == loaded("sessions", "--json") == {"sqlalchemy"}
+    assert loaded("pending") == loaded("sessions") == {"sqlalchemy", "rich"}
+    assert loaded("approve", pay[:12]) == {"sqlalchemy"}
+    assert loaded("withdraw", pay) == {"sqlalchemy"}
+    assert loaded("reject", mail, "-m", "no") == {"sqlalchemy"}
+    assert loaded("respond", question, "blue") == {"sqlalchemy"}
+    assert loaded("edit", pay, "--set", "order=8") == {"sqlalchemy", "jsonschema"}
+
+
+def seconds(*command: str) -> float:
+    """How long a process takes."""
+    begun = time.perf_counter()
+    subprocess.run([sys.executable, *command], capture_output=True, check=True)
+    return time.perf_counter() - begun
+
+
+@pytest.mark.slow
+def test_the_cheap_verbs_cost_little(paused: Ask) -> None:
+    """At most twice an import of SQLAlchemy and click: the best of some runs of each, taken in turns."""
+    paused("pay")
+    rounds = [(seconds("-c", "import sqlalchemy, click"), seconds("-m", "scallion.cli", "pending")) for _ in range(4)]
+    plain, pending = map(min, zip(*rounds, strict=True))
+    assert pending < 2 * plain
+
+
+def test_db_is_found(here: Command) -> None:
+    """The group that looks after the database."""
+    assert here("db", "upgrade").status == 0
+    assert "upgrade" in here("db", "--help").out

@@ -1,0 +1,170 @@
+"""`run`, `resume`, `cancel`, `show` and the listings; exit statuses and JSON."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.cli.clerk import EVIL
+from tests.cli.command import CLERK, Command
+
+Ask = Callable[..., list[str]]
+
+
+def test_an_answer_is_all_of_the_output(here: Command) -> None:
+    """What else is told goes to standard error."""
+    done = here("run", CLERK, "hello")
+    assert (done.status, done.out) == (0, "You said hello.\n")
+    assert done.err.startswith("thread ")
+
+
+def test_a_turn_as_json(here: Command) -> None:
+    """One document, with the same keys always."""
+    done = here("run", CLERK, "slow", "--thread", "t", "--json")
+    assert done.data["status"] == "completed"
+    assert done.data["answer"] == "Results: waited"
+    assert [call["name"] for call in done.data["tool_calls"]] == ["slow"]
+    assert {"thread", "turn", "usage", "attempts"} < set(done.data)
+
+
+def test_a_pause_as_json(here: Command) -> None:
+    """The approvals in full."""
+    done = here("run", CLERK, "pay", "--thread", "t", "--json")
+    assert done.status == 3
+    (approval,) = done.data["approvals"]
+    assert approval["args"] == {"order": 7}
+    assert (done.data["status"], done.data["thread"]) == ("paused", "t")
+
+
+def test_resuming_without_a_decision_stays_paused(here: Command, paused: Ask) -> None:
+    """And shows what is still open."""
+    paused("pay")
+    again = here("resume", CLERK, "t")
+    assert again.status == 3
+    assert "pay" in again.out
+
+
+def test_nothing_to_resume(here: Command) -> None:
+    """One line, no traceback, exit status 1."""
+    done = here("resume", CLERK, "nowhere")
+    assert (done.status, done.out, done.err) == (1, "", "error: thread 'nowhere' has nothing to resume\n")
+
+
+def test_a_message_while_paused(here: Command, paused: Ask) -> None:
+    """Is refused, with the way on."""
+    paused("pay")
+    done = here("run", CLERK, "hello", "--thread", "t")
+    assert done.status == 1
+    assert done.err.count("\n") == 1
+    assert f"scallion resume {CLERK} t" in done.err
+
+
+def test_a_failing_model(here: Command) -> None:
+    """Its text is not told; the thread is left so that it resumes, and the line says how."""
+    done = here("run", CLERK, "crash", "--thread", "t")
+    assert (done.status, done.out) == (1, "")
+    assert done.err.startswith("error: the model failed: ValueError; to go on: scallion resume")
+    assert "4711" not in done.err
+
+
+def test_control_characters_are_written_out(here: Command, paused: Ask) -> None:
+    """In answers, cards, listings and conversations; JSON escapes them by itself."""
+    here("run", CLERK, "evil", "--thread", EVIL)
+    paused("unsafe")
+    words = (["run", CLERK, "evil"], ["pending"], ["sessions"], ["show", "t"], ["show", EVIL], ["show", EVIL, "--json"])
+    for done in [here(*one) for one in words]:
+        assert done.status == 0
+        assert not set("\x1b\x07\r\x9b\u202e") & set(done.out)
+    assert "\\x1b[2J" in here("show", EVIL).out
+
+
+def test_listings(here: Command, paused: Ask) -> None:
+    """Filters, pages, and tables for people."""
+    first, second = paused("both", "a"), paused("ask", "b")
+    assert {one["id"] for one in here("pending", "--json").data["items"]} == {*first, *second}
+    page = here("pending", "--json", "--limit", "1").data
+    assert len(page["items"]) == 1
+    assert len(here("pending", "--json", "--after", page["next"]).data["items"]) == 2
+    assert [one["thread"] for one in here("pending", "--json", "--kind", "question").data["items"]] == ["b"]
+    assert second[0] in here("pending", "--thread", "b").out
+    assert [one["thread"] for one in here("sessions", "--json").data["items"]] == ["b", "a"]
+    assert "Which colour?" in here("pending").out
+    assert here("sessions", "--status", "idle").out == "there are no threads\n"
+    assert here("pending", "--after", "x").status == 2
+
+
+def test_cancelling_with_the_graph(here: Command, paused: Ask) -> None:
+    """The thread takes a new message; there is nothing to decide any more."""
+    (id,) = paused("pay")
+    assert here("cancel", "t", "--graph", CLERK).status == 0
+    assert here("approve", id).status == 1
+    assert here("run", CLERK, "hello", "--thread", "t").status == 0
+    assert here("cancel", "t", "--graph", CLERK).status == 1
+
+
+def test_cancelling_without_the_graph(here: Command, paused: Ask) -> None:
+    """Nobody can decide any more; the turn itself is closed with the graph, and that is told."""
+    (id,) = paused("pay")
+    assert "--graph" in here("cancel", "t").out
+    assert here("approve", id).err.startswith(f"error: approval '{id}' is already cancelled")
+    assert here("cancel", "t").status == 1
+    assert here("cancel", "t", "--graph", CLERK).status == 0
+
+
+def test_an_unknown_thread(here: Command) -> None:
+    """Is an error."""
+    assert here("show", "nope").err == "error: there is no thread 'nope'\n"
+
+
+@pytest.mark.parametrize(
+    ("target", "status", "told"),
+    [
+        ("nope.py", 2, "there is no file nope.py"),
+        ("no_such.module", 2, "there is no module no_such.module"),
+        (f"{CLERK}:nope", 2, "has no attribute 'nope'"),
+        (f"{CLERK}:graph", 2, "is a bare LangGraph graph"),
+        (f"{CLERK}:number", 2, "is a int"),
+        ("broken.py", 1, "broken.py failed to load: ModuleNotFoundError: No module named 'not_there'"),
+    ],
+)
+def test_what_is_no_agent(here: Command, place: Path, target: str, status: int, told: str) -> None:
+    """Says what is wrong with it."""
+    (place / "broken.py").write_text("import not_there\n")
+    done = here("run", target, "hello")
+    assert done.status == status
+    assert told in done.err
+    assert "Traceback" not in done.err
+
+
+def test_an_agent_by_its_module(here: Command, place: Path) -> None:
+    """In the working folder, as Python itself would find it; `:agent` may be left out."""
+    (place / "broken_not.py").write_text("print('loading')\nfrom tests.cli.clerk import keepless as agent\n")
+    done = here("run", "broken_not", "hello", "--json")
+    assert done.data["answer"] == "You said hello."
+    assert "loading" in done.err
+
+
+def test_a_database_that_the_graph_file_does_not_read(here: Command) -> None:
+    """`--db` is never ignored in silence."""
+    assert "does not keep its threads in --db" in here("run", f"{CLERK}:elsewhere", "hi", "--db", "sqlite:///o.db").err
+
+
+def test_what_keeps_nothing(here: Command) -> None:
+    """Answers, but can neither chat nor resume."""
+    assert here("run", f"{CLERK}:keepless", "hi").out == "You said hi.\n"
+    assert here("chat", f"{CLERK}:keepless").status == 1
+
+
+@pytest.mark.parametrize(
+    "words", [["frob"], ["approve"], ["pending", "--frob"], ["run", CLERK], ["edit", "x", "--set", "y"]]
+)
+def test_usage(here: Command, paused: Ask, words: list[str]) -> None:
+    """Exit status 2."""
+    (id,) = paused("pay")
+    assert here(*(id if word == "x" else word for word in words)).status == 2
+
+
+def test_a_database_that_is_none(here: Command) -> None:
+    """Is one line as well."""
+    done = here("pending", "--db", "nonsense")
+    assert done.status == 1
+    assert done.err.count("\n") == 1
