@@ -43,6 +43,9 @@ ASYNC_DRIVERS = ("postgresql", "postgresql+psycopg", "postgresql+asyncpg", "mysq
 THREADS = 8
 """How many pieces of work a saver runs at once for asyncio callers when the driver has no asyncio side."""
 
+ATTEMPTS = 10
+"""How often a transaction is tried that the database gives up to end a deadlock."""
+
 PRAGMAS = (
     "PRAGMA journal_mode=WAL",
     "PRAGMA synchronous=FULL",
@@ -148,13 +151,17 @@ class Database:
 
     def _work(self, work: Work[T], write: bool) -> T:
         engine = self._writer if write else self.engine
-        with self._single, self._writing if write else nullcontext(), _told(), engine.begin() as conn:
-            return work(conn)
+        for attempt in range(ATTEMPTS):
+            with self._single, self._writing if write else nullcontext(), _told(attempt), engine.begin() as conn:
+                return work(conn)
+        raise AssertionError("unreachable: the last attempt returns or raises")
 
     async def _awork(self, engine: AsyncEngine, work: Work[T]) -> T:
-        with _told():
-            async with engine.begin() as conn:
-                return await conn.run_sync(work)
+        for attempt in range(ATTEMPTS):
+            with _told(attempt):
+                async with engine.begin() as conn:
+                    return await conn.run_sync(work)
+        raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _check_open(self) -> None:
         if self.closed:
@@ -176,7 +183,7 @@ class Database:
         if loop not in self._async:
             from sqlalchemy.ext.asyncio import create_async_engine
 
-            self._async[loop] = create_async_engine(self.url, pool_pre_ping=True)
+            self._async[loop] = create_async_engine(self.url, pool_pre_ping=True, isolation_level="READ COMMITTED")
         return self._async[loop]
 
 
@@ -204,7 +211,7 @@ def _url(target: str | URL) -> URL:
 def _made(url: URL) -> Engine:
     plain = url.set(drivername=SYNC_DRIVERS.get(url.drivername, url.drivername))
     if plain.get_backend_name() != "sqlite":
-        return create_engine(plain, pool_pre_ping=True)
+        return create_engine(plain, pool_pre_ping=True, isolation_level="READ COMMITTED")
     if plain.database in (None, "", ":memory:"):
         engine = create_engine(plain, poolclass=StaticPool, connect_args={"check_same_thread": False})
     else:
@@ -233,11 +240,25 @@ def _begun(conn: Connection) -> None:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """An error of the database without the statement and its parameters, which may hold anything."""
+def _told(attempt: int) -> Iterator[None]:
+    """An error of the database without the statement and its parameters, which may hold anything.
+
+    A transaction that the database gave up for another one's sake is left for the next attempt.
+    """
     try:
         yield
     except DBAPIError as error:
+        if _was_victim(error) and attempt < ATTEMPTS - 1:
+            return
         kind = type(error.orig).__name__
         first = str(error.orig).splitlines()[0] if error.orig and str(error.orig) else ""
         raise StorageError(f"the database refused: {kind}: {first}") from error.orig
+
+
+def _was_victim(error: DBAPIError) -> bool:
+    """Whether the database ended the transaction because of a deadlock or a conflict, so that another try helps."""
+    original: Any = error.orig
+    if getattr(original, "sqlstate", None) in ("40001", "40P01"):
+        return True
+    arguments: Any = getattr(original, "args", ())
+    return bool(arguments) and arguments[0] in (1205, 1213)
