@@ -1,4 +1,4 @@
-"""Every tool call gets exactly one result before the next model call, whatever the model, the tools and the filters do."""
+"""Every tool call gets exactly one result before the next model call, whatever model, tools and filters do."""
 
 from __future__ import annotations
 
