@@ -47,6 +47,10 @@ class Terminal:
     def leave(self) -> int:
         """Press Ctrl-D and wait for the end: the exit status."""
         self.type("\x04")
+        return self.end()
+
+    def end(self) -> int:
+        """Wait for the end: the exit status."""
         while self._read(20):
             pass
         return self.process.wait(20)

@@ -104,3 +104,20 @@ def test_text_that_was_taken_back(here: Command, place: Path) -> None:
     done = here("chat", "broken_retry_clerk.py", typed=lines("hello"))
     assert "First.\n[retracted: the text above does not stand]\nSecond.\n" in done.out
     assert here("run", "broken_retry_clerk.py", "hello").out == "Second.\n"
+
+
+def test_an_answer_that_no_model_gave(here: Command, place: Path) -> None:
+    """A tool's result that is the answer is not mixed with what the model said before it."""
+    (place / "broken_direct_clerk.py").write_text(
+        "from langchain_core.messages import AIMessage\n"
+        "from langchain_core.tools import tool\n"
+        "from scallion import Agent\n"
+        "from scallion.testing import ScriptedModel\n"
+        "@tool(return_direct=True)\n"
+        "def fetch() -> str:\n"
+        "    'Fetch it.'\n"
+        "    return 'fetched'\n"
+        "call = {'name': 'fetch', 'args': {}, 'id': '1'}\n"
+        "agent = Agent(ScriptedModel([AIMessage('Wait.', tool_calls=[call])]), tools=[fetch])\n"
+    )
+    assert here("run", "broken_direct_clerk.py", "hello").out == "fetched\n"

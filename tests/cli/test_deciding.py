@@ -1,10 +1,16 @@
 """Decisions from the command line: refused before anything is stored, and correctable."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pytest
 from tests.cli.command import CLERK, Command
+
+from scallion.cli.named import find
+from scallion.errors import UnknownApproval
+from scallion.sql.sessions import Page
+from scallion.values import Approval
 
 Ask = Callable[..., list[str]]
 
@@ -29,14 +35,35 @@ def test_a_beginning_of_an_id(here: Command, paused: Ask) -> None:
     assert "no approval has the id 'xyz'" in here("approve", "xyz").err
 
 
-def test_a_beginning_that_two_have(here: Command, paused: Ask, monkeypatch) -> None:
-    """Is refused, and nothing is decided."""
-    ids = {paused("pay", f"t{number}")[0] for number in range(17)}  # 17 ids in hexadecimal: two begin alike
-    shared = next(c for c in "0123456789abcdef" if sum(id.startswith(c) for id in ids) > 1)
-    done = here("approve", shared)
-    assert done.status == 1
-    assert "give more of it" in done.err
-    assert len(here("pending", "--json").data["items"]) == 17
+class Shelf:
+    """As much of an inbox as a look-up asks for: one open approval for each id, and closed ones."""
+
+    def __init__(self, *ids: str, closed: Sequence[str] = ()) -> None:
+        self.approvals = self
+        self._open = [Approval(id, "t", "question") for id in ids]
+        self._closed = [Approval(id, "t", "question", status="used") for id in closed]
+
+    def get(self, id: str) -> Approval:
+        """The exact one."""
+        found = [one for one in [*self._open, *self._closed] if one.id == id]
+        if not found:
+            raise UnknownApproval(id)
+        return found[0]
+
+    def list(self, status: str | None, *, limit: int, after: str | None) -> Page[Approval]:
+        """One a page."""
+        wanted = [one for one in [*self._open, *self._closed] if status in (None, one.status)]
+        place = int(after or 0)
+        return Page(wanted[place : place + 1], str(place + 1) if place + 1 < len(wanted) else None)
+
+
+def test_a_beginning_that_two_have() -> None:
+    """Is refused; open approvals come before closed ones, and a whole id before a beginning."""
+    shelf = Shelf("abc1", "abc2", "abd", "abd4", closed=["abc3", "x1"])
+    with pytest.raises(UnknownApproval, match="2 approvals have an id that begins with 'abc': give more of it"):
+        find(shelf, "abc")
+    assert [find(shelf, name).id for name in ("abc2", "abd", "x", "abc3")] == ["abc2", "abd", "x1", "abc3"]
+    assert find(Shelf("abc1", closed=["abc3"]), "abc").id == "abc1"
 
 
 def test_a_bad_edit_can_be_corrected(here: Command, paused: Ask) -> None:

@@ -40,6 +40,31 @@ def test_ctrl_c_leaves_a_thread_that_goes_on(chat: Terminal, here: Command) -> N
     assert here("sessions", "--json").data["items"][0]["status"] == "idle"
 
 
+def test_a_second_ctrl_c_leaves_at_once(chat: Terminal, here: Command) -> None:
+    """Without waiting for the tool; the next chat offers to go on."""
+    chat.see("you> ")
+    chat.type("slow\n")
+    chat.see("→ slow")
+    chat.type("\x03")
+    chat.see("Ctrl-C again leaves at once")
+    chat.type("\x03")
+    assert chat.end() == 1
+    again = here("chat", CLERK, "--thread", "t", typed="y\n")
+    assert "The last turn was interrupted. Go on with it? [Y/n] " in again.out
+    assert "Results: waited\n" in again.out
+
+
+def test_ctrl_c_of_a_run(place: Path, here: Command) -> None:
+    """One line that says how to go on."""
+    command = [sys.executable, "-m", "scallion.cli", "run", CLERK, "slow", "--thread", "t"]
+    with Terminal(command, dict(os.environ), place) as terminal:
+        terminal.see("→ slow")
+        terminal.type("\x03")
+        terminal.see(f"error: interrupted; to go on: scallion resume {CLERK} t\n")
+        assert terminal.end() == 1
+    assert here("resume", CLERK, "t").out == "Results: waited\n"
+
+
 def test_deciding_in_a_terminal(chat: Terminal, editor: Callable[..., None], here: Command) -> None:
     """Nothing a tool or model says moves the cursor; Ctrl-D at a card leaves it open."""
     chat.see("you> ")

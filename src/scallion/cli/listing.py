@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 STATUSES = ("pending", "decided", "used", "expired", "superseded", "cancelled", "all")
 
+SHORT = 100
+"""Characters of a description in the table."""
+
 limit_option = click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="Rows at most.")
 after_option = click.option("--after", metavar="NEXT", help="Go on behind the page that gave this `next`.")
 
@@ -40,10 +43,10 @@ def pending(status: Any, after: str | None, as_json: bool, **wanted: Any) -> Non
     if as_json:
         return print_json(_document(page))
     rows = [
-        (one.id, one.thread, heading(one), one.description, ", ".join(one.allowed), one.status, ago(one.created_at))
+        (one.id, one.thread, heading(one), _short(one.description), one.status, ago(one.created_at))
         for one in page.items
     ]
-    return _table(("id", "thread", "about", "asks", "allowed", "status", "age"), rows, page, "nothing is pending")
+    return _table(("id", "thread", "about", "asks", "status", "age"), rows, page, "nothing is pending")
 
 
 @click.command()
@@ -78,6 +81,12 @@ class _pages:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, ValueError):
             raise click.BadParameter("this is not the `next` of a page", param_hint="--after") from error
+
+
+def _short(text: str) -> str:
+    """The beginning; `show` and the cards have the whole."""
+    line = one_line(text)
+    return line if len(line) <= SHORT else f"{line[: SHORT - 1]}…"
 
 
 def _document(page: Page[Any]) -> dict[str, Any]:

@@ -19,18 +19,21 @@ class Screen:
 
     def __init__(self) -> None:
         self.answer = ""
+        """The text that stands: that of the last model call, or what a filter put in its place."""
+        self._call = ""
         self._tools: dict[str, str] = {}
 
     def show(self, event: Any) -> None:
         """Take one event."""
         match event:
             case Token():
+                self._begin(event.call)
                 self.answer += event.text
                 self.text(event.text)
             case ModelStarted():
-                self.answer = ""
+                self._begin(event.call)
             case Retracted():
-                self.answer = ""
+                self._begin("")
                 self.line("[retracted: the text above does not stand]")
             case ToolStarted():
                 self._tools[event.call_id] = event.tool
@@ -39,8 +42,16 @@ class Screen:
                 mark, end = ("✓", "") if event.status == "success" else ("✗", " failed")
                 self.line(f"{mark} {self._tools.get(event.call_id, 'tool')}{end} ({event.duration:.1f} s)")
 
+    def _begin(self, call: str) -> None:
+        if call != self._call:
+            self._call, self.answer = call, ""
+            self.end()
+
     def text(self, text: str) -> None:
         """A piece of the answer."""
+
+    def end(self) -> None:
+        """End a line that was begun."""
 
     def line(self, text: str) -> None:
         """A line about what happens."""
