@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypedDict, Unpack
@@ -9,22 +10,24 @@ from typing import Any, Literal, TypedDict, Unpack
 from langchain_core.messages import BaseMessage
 from langgraph.graph.state import CompiledStateGraph
 
-from scallion.assembly import as_messages, as_model, as_saver, as_tools
+from scallion.assembly import as_messages, as_model, as_saver, as_tools, split_system
 from scallion.bridge import enter_async, enter_sync
 from scallion.errors import ConfigurationError, NotPaused, ThreadError
 from scallion.events import Event, TurnStarted
 from scallion.filters.filter import CHAINS, Filter, check
 from scallion.filters.state import StateRules
-from scallion.history import is_transient
+from scallion.history import is_transient, with_ids
 from scallion.loop.graph import build_loop
 from scallion.loop.invocation import Cancelled, Delivery, Invocation, current_invocation
+from scallion.loop.model import as_system
 from scallion.loop.state import Limits
 from scallion.streaming import astream, stream
-from scallion.threads import CANCELLED, Threads, running
+from scallion.threads import CANCELLED, UNKNOWN_OUTCOME, Head, Threads, running
 from scallion.turn import LoopPause, Resumption, Turn, TurnRunner, new_turn_id
 from scallion.values import Approval, Completed, Paused, TurnRequest
 
 Result = Completed | Paused
+log = logging.getLogger("scallion")
 INNERMOST = {"turn": "loop", "chat": "model", "tool": "tool"}
 
 
@@ -106,10 +109,8 @@ class Agent:
             if one.can_pause and self.checkpointer is None:
                 raise ConfigurationError(f"filter {one.name!r} can pause: build the Agent with checkpointer=...")
         for name, tool in tools.items():
-            if (tool.metadata or {}).get("external") and self.checkpointer is None:
-                raise ConfigurationError(
-                    f"tool {name!r} is external and so pauses: build the Agent with checkpointer=..."
-                )
+            if self.checkpointer is None and not {"external", "pauses"}.isdisjoint(tool.metadata or {}):
+                raise ConfigurationError(f"tool {name!r} pauses: build the Agent with checkpointer=...")
 
     @property
     def layers(self) -> dict[str, list[str]]:
@@ -215,8 +216,9 @@ class Agent:
     def _starting(
         self, input: Any, thread: str | None, options: CallOptions
     ) -> tuple[Callable[[], Result], Invocation]:
-        messages = as_messages(input)
+        leading, messages = split_system(as_messages(input))
         here = self._invocation(thread or uuid.uuid4().hex, options)
+        here.prompts = (*here.prompts, *leading)
         return (lambda: self._claimed(here, options, lambda config: self._start(messages, here, config, options))), here
 
     def _resuming(
@@ -230,8 +232,9 @@ class Agent:
         ), here
 
     def _invocation(self, thread: str, options: CallOptions) -> Invocation:
-        given = {name: options.get(name) for name in ("owner", "user", "env", "system_prompt", "filters_env")}
-        return Invocation(turn=new_turn_id(), thread=thread, **given)  # type: ignore[arg-type]
+        given: dict[str, Any] = {name: options.get(name) for name in ("owner", "user", "env", "filters_env")}
+        prompts = as_system(options.get("system_prompt"))
+        return Invocation(turn=new_turn_id(), thread=thread, prompts=prompts, **given)
 
     def _claimed(self, here: Invocation, options: CallOptions, run: Callable[[dict[str, Any]], Result]) -> Result:
         """Run a turn while no other one runs on its thread in this process."""
@@ -261,8 +264,9 @@ class Agent:
 
     def _graph_options(self, here: Invocation, options: CallOptions) -> dict[str, Any]:
         chosen: dict[str, Any] = {}
-        if options.get("durability") is not None:
-            chosen["durability"] = options.get("durability")
+        if self.checkpointer is not None:
+            # "sync": what a step did is stored before the next one runs, so that a crash repeats nothing that finished.
+            chosen["durability"] = options.get("durability") or "sync"
         if self._has_context:
             chosen["context"] = here.env
         return chosen
@@ -273,10 +277,11 @@ class Agent:
         commits = self._turns.wraps_turns or any(map(is_transient, messages))
         head = None
         if self.checkpointer is not None:
-            head = self._threads.ready(config, str(here.thread), full=commits)
+            named = any(one.id for one in messages)
+            head = self._threads.ready(config, str(here.thread), full=commits or named)
             if head is not None and head.marker:
-                self._finish_open_turn(here, config, options, head)
-                head = self._threads.head(config)
+                head = self._finish_open_turn(here, config, options, head)
+        messages = with_ids(messages, taken=head.messages if head else ())
         base = (list(head.messages) if head else []) if commits else None
         request = TurnRequest(messages, context=here.context(head.values if head else {}, here.turn))
         turn = Turn(str(here.turn), here, config, request, base, self._graph_options(here, options))
@@ -284,10 +289,18 @@ class Agent:
             turn.resumption = Resumption(head.values, None)
         return self._run(turn)
 
-    def _finish_open_turn(self, here: Invocation, config: dict[str, Any], options: CallOptions, head: Any) -> None:
-        """A crash fell between the end of the loop and the commit: do the rest of that turn."""
+    def _finish_open_turn(self, here: Invocation, config: dict[str, Any], options: CallOptions, head: Head) -> Head:
+        """The turn before was not committed: do the rest of it, or give it up where a filter fails on it again."""
         turn = self._continued(here, config, options, head, Resumption(head.values, None, ended=True), True)
-        self._turns.run(turn)
+        turn.here = Invocation(turn=turn.id, thread=here.thread, owner=here.owner, user=here.user, env=here.env)
+        try:
+            self._turns.run(turn)
+        except LoopPause:  # it asks a person: the new message finds a paused thread
+            self._threads.ready(config, str(here.thread), full=True)
+        except Exception as error:
+            log.warning("the open turn of thread %r was given up: %s", here.thread, type(error).__name__)
+            return self._threads.close(config, str(here.thread), self._threads.head(config), UNKNOWN_OUTCOME, None)
+        return self._threads.head(config)
 
     def _resume(
         self, here: Invocation, config: dict[str, Any], decisions: Any, by: str | None, options: CallOptions

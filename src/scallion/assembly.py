@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import BaseMessage, HumanMessage, convert_to_messages
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage, convert_to_messages
 from langchain_core.tools import BaseTool
 from langchain_core.tools import tool as make_tool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from scallion.errors import ConfigurationError
-from scallion.history import with_ids
 
 
 def as_model(model: Any) -> BaseChatModel:
@@ -69,14 +68,24 @@ def as_saver(checkpointer: Any) -> Any:
 
 
 def as_messages(input: Any) -> list[BaseMessage]:
-    """The messages of an input, each with an id: a text, a message, or a list of messages or OpenAI dicts."""
+    """The messages of an input: a text, a message, or a list of messages or OpenAI dicts."""
     if isinstance(input, str):
-        return with_ids([HumanMessage(input)])
+        return [HumanMessage(input)]
     if isinstance(input, BaseMessage | dict):
         input = [input]
     if not isinstance(input, Sequence) or not input:
         raise ConfigurationError(f"input is a text, a message or a list of messages, not {type(input).__name__}")
     try:
-        return with_ids(convert_to_messages(input))
+        return convert_to_messages(input)
     except (ValueError, NotImplementedError) as error:
         raise ConfigurationError(f"input holds what is no message: {type(error).__name__}") from error
+
+
+def split_system(messages: Sequence[BaseMessage]) -> tuple[list[SystemMessage], list[BaseMessage]]:
+    """The system messages that lead an input, which are for this call only, and the rest, which the thread keeps."""
+    lead = 0
+    while lead < len(messages) and isinstance(messages[lead], SystemMessage):
+        lead += 1
+    if lead == len(messages):
+        raise ConfigurationError("input holds system messages only")
+    return [one for one in messages[:lead] if isinstance(one, SystemMessage)], list(messages[lead:])

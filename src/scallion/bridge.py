@@ -1,7 +1,7 @@
 """One colour: synchronous code that can wait for asynchronous code, in either kind of run.
 
 Under an async entry the onion runs in a greenlet (`spawn`), and `wait` hands the awaitable to the event loop below, the
-technique of SQLAlchemy's asyncio extension. In a sync run `wait` uses one long-lived loop in a background thread, so
+technique of SQLAlchemy's asyncio extension. In a sync run `wait` uses a long-lived loop in a background thread, so
 that it also works inside a running loop (Jupyter). `call` picks the colour of a graph or saver by the public entry that
 was used, not by the greenlet that happens to run.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from typing import Any, TypeVar, cast
@@ -23,31 +23,52 @@ T = TypeVar("T")
 _sync_entry: ContextVar[bool] = ContextVar("scallion_sync_entry", default=False)
 
 
+_depth: ContextVar[int] = ContextVar("scallion_depth", default=0)
+"""How many background loops wait for the code that runs: what it waits for goes to the next one."""
+
+
 class _Background:
-    """The loop on which a sync run waits; made at first use, and anew in a forked child."""
+    """The loops on which sync runs wait: one for each depth, made at first use, and anew in a forked child.
+
+    They live as long as the process, so that the connections of a client stay with their loop. Each has an executor of
+    its own: what runs in it waits only for deeper ones, so that none can starve.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._loops: list[asyncio.AbstractEventLoop] = []
 
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        if threading.current_thread() is self._thread:
-            return _in_new_loop(coroutine)  # the loop cannot wait for itself
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._started())
+    def run(self, awaitable: Awaitable[T]) -> T:
+        depth = _depth.get()
+        outcome: list[Any] = []
+        future = asyncio.run_coroutine_threadsafe(_settled(awaitable, depth + 1, outcome), self._loop(depth))
         try:
-            return future.result()
+            future.result()
         except BaseException:
             future.cancel()
             raise
+        result, error = outcome
+        if error is not None:
+            raise error
+        return cast("T", result)
 
-    def _started(self) -> asyncio.AbstractEventLoop:
+    def _loop(self, depth: int) -> asyncio.AbstractEventLoop:
         with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=self._loop.run_forever, name="scallion-loop", daemon=True)
-                self._thread.start()
-            return self._loop
+            while len(self._loops) <= depth:
+                loop = asyncio.new_event_loop()
+                name = f"scallion-loop-{len(self._loops)}"
+                threading.Thread(target=loop.run_forever, name=name, daemon=True).start()
+                self._loops.append(loop)
+            return self._loops[depth]
+
+
+async def _settled(awaitable: Awaitable[Any], depth: int, outcome: list[Any]) -> None:
+    """Bring result or error across as values: asyncio would stop the loop for some errors, and change others."""
+    _depth.set(depth)
+    try:
+        outcome += [await awaitable, None]
+    except BaseException as error:
+        outcome += [None, error]
 
 
 _background = _Background()
@@ -59,7 +80,7 @@ def wait(awaitable: Awaitable[T]) -> T:
     """The result of `awaitable`, waited for from synchronous code of either kind of run."""
     if in_greenlet():
         return await_(awaitable)
-    return _background.run(_coroutine(awaitable))
+    return _background.run(awaitable)
 
 
 async def spawn(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
@@ -104,10 +125,6 @@ def waits_on_loop() -> bool:
     return bool(in_greenlet())
 
 
-async def _coroutine(awaitable: Awaitable[T]) -> T:
-    return await awaitable
-
-
 async def _in_thread(function: Callable[[], T]) -> T:
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
@@ -126,21 +143,3 @@ async def _in_thread(function: Callable[[], T]) -> T:
 
     threading.Thread(target=copy_context().run, args=(work,), daemon=True).start()
     return await future
-
-
-def _in_new_loop(coroutine: Coroutine[Any, Any, T]) -> T:
-    outcome: list[T] = []
-    failure: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            outcome.append(asyncio.run(coroutine))
-        except BaseException as error:  # carried over to the waiting side
-            failure.append(error)
-
-    thread = threading.Thread(target=copy_context().run, args=(work,))
-    thread.start()
-    thread.join()
-    if failure:
-        raise failure[0]
-    return outcome[0]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, RemoveMessage, ToolMessage
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 TRANSIENT = "scallion_transient"
 M = TypeVar("M", bound=BaseMessage)
@@ -22,9 +23,16 @@ def is_transient(message: BaseMessage) -> bool:
     return bool(message.additional_kwargs.get(TRANSIENT))
 
 
-def with_ids(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """The messages, each with an id: copies of those that had none."""
-    return [one if one.id else one.model_copy(update={"id": uuid.uuid4().hex}) for one in messages]
+def with_ids(messages: Sequence[BaseMessage], taken: Sequence[BaseMessage] = ()) -> list[BaseMessage]:
+    """The messages, each with an id of its own: copies of those that had none, or one that is `taken` already."""
+    known = {one.id for one in taken}
+    made: list[BaseMessage] = []
+    for one in messages:
+        keeps = one.id and (one.id not in known or one.type == "remove")
+        fresh = one if keeps else one.model_copy(update={"id": uuid.uuid4().hex})
+        known.add(fresh.id)
+        made.append(fresh)
+    return made
 
 
 def shared_length(first: Sequence[BaseMessage], second: Sequence[BaseMessage]) -> int:
@@ -66,3 +74,30 @@ def unanswered(messages: Sequence[BaseMessage]) -> list[str]:
     answered = {one.tool_call_id for one in messages if isinstance(one, ToolMessage)}
     asked = [call["id"] for one in messages if isinstance(one, AIMessage) for call in one.tool_calls]
     return [one for one in asked if one and one not in answered]
+
+
+def changes(before: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> list[BaseMessage] | None:
+    """The writes to the `messages` channel that make `after` of `before`; None where nothing changed."""
+    if len(before) == len(after) and shared_length(before, after) == len(after):
+        return None
+    wanted = {one.id for one in after}
+    stays = [one.id for one in before if one.id in wanted]
+    if stays != [one.id for one in after][: len(stays)]:
+        return [RemoveMessage(REMOVE_ALL_MESSAGES), *after]
+    known = {one.id: one for one in before}
+    gone: list[BaseMessage] = [RemoveMessage(one.id) for one in before if one.id not in wanted and one.id]
+    return gone + [one for one in after if known.get(one.id) is not one]
+
+
+def left_of(messages: Sequence[BaseMessage], marker: Mapping[str, Any] | None) -> list[BaseMessage]:
+    """What a turn that came to no end leaves in its thread: its request, and executed calls with their results.
+
+    `marker` is the open marker of a turn with filters around it: answers that were not returned, and the feedback on
+    rejected ones, are dropped.
+    """
+    if marker is None:
+        return [one for one in messages if not is_transient(one)]
+    kept = [*messages[: marker["base_length"]], *marker["kept"]]
+    known = {one.id for one in kept}
+    ran = [one for one in messages if one.id not in known and (one.type == "tool" or getattr(one, "tool_calls", None))]
+    return [one for one in (*kept, *ran) if not is_transient(one)]

@@ -18,7 +18,7 @@ from scallion.bridge import wait as wait_for
 from scallion.errors import NotPaused, PauseChanged, ThreadBusy, ThreadPaused
 from scallion.filters.filter import Filter
 from scallion.filters.pausing import args_schema
-from scallion.history import is_transient
+from scallion.history import changes, left_of
 from scallion.loop.invocation import Invocation
 from scallion.loop.state import calls_of, last_batch, open_calls
 from scallion.turn import Resumption
@@ -161,12 +161,15 @@ class Threads:
             ToolMessage(text, tool_call_id=one["id"], name=one["name"], status="error")
             for one in open_calls(list(head.messages))
         ]
-        gone = [_removal(one) for one in head.messages if is_transient(one)]
-        written: dict[str, Any] = {"messages": [*gone, *answers]} if gone or answers else {}
-        if head.marker:
-            written |= {"turn": {}, "base": None}
-        if not written:
+        base = head.values.get("base")
+        before = [*base, *head.messages] if base is not None else head.messages
+        left = [*left_of(before, head.marker), *answers]
+        changed = changes(head.messages, left)
+        if changed is None and head.marker is None:
             return head
+        written: dict[str, Any] = {} if changed is None else {"messages": changed}
+        if head.marker is not None:
+            written |= {"turn": {}, "base": None}
         call(graph.update_state, graph.aupdate_state, config, written, as_node="chat")
         return self.head(config)
 
@@ -206,12 +209,6 @@ class Threads:
             raise PauseChanged(approval.id, f"there is no tool named {approval.tool!r} any more")
         if args_schema(tool) != approval.args_schema:
             raise PauseChanged(approval.id, f"the arguments of tool {approval.tool!r} changed")
-
-
-def _removal(message: BaseMessage) -> BaseMessage:
-    from langchain_core.messages import RemoveMessage
-
-    return RemoveMessage(id=message.id or "")
 
 
 def _resumption(head: Head, given: Mapping[str, Decision]) -> Resumption:

@@ -14,4 +14,6 @@ def ask_human(question: str) -> str:
     return answer if isinstance(answer, str) else str(answer)
 
 
+ask_human.metadata = {"pauses": True}
+
 __all__ = ["ask_human"]

@@ -16,12 +16,11 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Command
 
 from scallion.bridge import call
-from scallion.errors import ConfigurationError
 from scallion.filters.filter import Filter
 from scallion.filters.journal import Frame, Record, Wire, current_frame
 from scallion.filters.onion import Run, nest
 from scallion.filters.state import StateRules, States
-from scallion.history import kept_messages, shared_length, with_ids
+from scallion.history import changes, kept_messages, shared_length, with_ids
 from scallion.loop.invocation import Invocation
 from scallion.loop.state import Step
 from scallion.values import Completed, TurnRequest
@@ -74,6 +73,8 @@ class Turn:
     """Executed calls and their results of all attempts: they stay in the thread, whatever became of the answers."""
     paused: LoopPause | None = None
     root: Frame | None = None
+    account: Mapping[str, Any] | None = None
+    """The account of the turn after its last loop."""
 
     def wire(self) -> Wire:
         """Results are stored with the messages that the channel holds anyway left out."""
@@ -152,9 +153,10 @@ class TurnRunner:
             turn.answers,
             path=self._path,
             emit=cast("Callable[[Any], None] | None", turn.here.emit),
-            subject=turn.here.subject(),
+            subject=turn.here.subject,
+            lasting=self._durable,
+            extra=turn,
         )
-        run.extra = turn
         turn.root = Frame(run, _journal(turn, saved), turn.request)
         result = self._attempt(run, turn.root, turn)
         if run.pausing is not None:
@@ -228,7 +230,10 @@ class TurnRunner:
             turn.fed |= {one.id for one in given} - {one.id for one in turn.channel}
             messages = self._whole(turn, given, written)
         lost, turn.here.lost = turn.here.lost, {}
-        if turn.attempts > 1 or run.updates or lost:
+        if not self._durable and turn.account is not None:  # the graph forgets between two invocations
+            counts = {name: lost.get(name, 0) + value for name, value in {**lost, **turn.account["counts"]}.items()}
+            written["loop"] = Step(turn.id, counts, calls=turn.account["calls"], states=run.states).plain()
+        elif turn.attempts > 1 or run.updates or lost:
             written["loop"] = Step(turn.id, lost, states=run.states).plain()
         if self._durable and turn.base is not None:
             written["turn"] = turn.marker(run.wire, run.states)
@@ -259,7 +264,7 @@ class TurnRunner:
         return cast("Mapping[str, Any]", values)
 
     def _completed(self, turn: Turn, run: Run, values: Mapping[str, Any]) -> Completed:
-        account = values["loop"]
+        account = turn.account = values["loop"]
         run.adopt(account["filters"])
         messages = values["messages"]
         turn.note_end(messages[-1], messages)
@@ -276,8 +281,6 @@ class TurnRunner:
 
     def _hold(self, turn: Turn, run: Run) -> LoopPause:
         """Keep a pause around the turn in the thread, as an interrupt of the chat node."""
-        if not self._durable:
-            raise ConfigurationError("pause() needs a checkpointer: build the Agent with checkpointer=...")
         assert run.pausing is not None
         marker = turn.marker(run.wire, run.states, hold=run.pausing.payload)
         values = self._invoke(turn, {"turn": marker})
@@ -304,8 +307,8 @@ class TurnRunner:
 
     def _commit(self, turn: Turn, run: Run, messages: list[BaseMessage]) -> None:
         written: dict[str, Any] = {"turn": {}, "loop": Step(turn.id, states=run.states).plain()}
-        if (changes := _changes(turn.channel, messages)) is not None:
-            written["messages"] = changes
+        if (changed := changes(turn.channel, messages)) is not None:
+            written["messages"] = changed
         if turn.replaced:
             written["base"] = None
         call(self._graph.update_state, self._graph.aupdate_state, turn.config, written, as_node="chat")
@@ -315,20 +318,6 @@ def _journal(turn: Turn, saved: dict[str, Any] | None) -> Record | None:
     if saved is not None:
         return cast("Record", saved["journal"])
     return EMPTY_RECORD if turn.resumption is not None and turn.request.resume is not None else None
-
-
-def _changes(before: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> list[BaseMessage] | None:
-    """The writes that make `after` of `before`; None where nothing changed."""
-    same = len(before) == len(after) and shared_length(before, after) == len(after)
-    if same:
-        return None
-    wanted = {one.id: one for one in after}
-    stays = [one.id for one in before if one.id in wanted]
-    if stays != [one.id for one in after][: len(stays)]:
-        return [RemoveMessage(REMOVE_ALL_MESSAGES), *after]
-    known = {one.id: one for one in before}
-    gone: list[BaseMessage] = [RemoveMessage(one.id) for one in before if one.id not in wanted and one.id]
-    return gone + [one for one in after if known.get(one.id) is not one]
 
 
 def new_turn_id() -> str:

@@ -160,15 +160,21 @@ def _check_transform(name: str, transform: Any) -> None:
 def _check_state(one: Filter) -> None:
     if one.init is not None and not isinstance(one.init, Mapping):
         raise ConfigurationError(f"filter {one.name!r}: init is a mapping, not {type(one.init).__name__}")
+    init = dict(one.init or {})
     try:
-        json.dumps(dict(one.init or {}))
+        same = json.loads(json.dumps(init, allow_nan=False)) == init
     except (TypeError, ValueError) as error:
         raise ConfigurationError(f"filter {one.name!r}: init is not JSON data: {error}") from None
+    if not same:
+        raise ConfigurationError(f"filter {one.name!r}: init is not JSON data: it would come back different")
     if one.scope not in ("turn", "thread"):
         raise ConfigurationError(f'filter {one.name!r}: scope is "turn" or "thread", not {one.scope!r}')
     if one.on_error not in ("fail", "ignore"):
         raise ConfigurationError(f'filter {one.name!r}: on_error is "fail" or "ignore", not {one.on_error!r}')
-    reducers(one.state_schema)
+    try:
+        reducers(one.state_schema)
+    except Exception as error:
+        raise ConfigurationError(f"filter {one.name!r}: its state_schema cannot be read: {error}") from error
 
 
 def is_async(function: Any) -> bool:

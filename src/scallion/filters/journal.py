@@ -58,9 +58,15 @@ class Frame:
     def ordinal(self) -> int:
         """The place of the next answer that this frame takes: LangGraph's own `interrupt()` counts by it."""
         entry = self.asked()
-        number = entry["n"] if entry is not None else len(self.run.answers)
+        number = self.fresh() if entry is None else int(entry["n"])
         self.ask({"n": number, "payload": None})
-        return int(number)
+        return number
+
+    def fresh(self) -> int:
+        """The place of the answer to a question that was not asked before."""
+        number = self.run.free
+        self.run.free = min(number + 1, len(self.run.answers))
+        return number
 
     def dump(self, wire: Wire) -> Record:
         """The record of this frame and of those that are open inside it."""

@@ -15,9 +15,9 @@ from typing import Any
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
 from scallion.bridge import spawn, wait
-from scallion.errors import FilterError, ScallionError
+from scallion.errors import ConfigurationError, FilterError, ScallionError
 from scallion.events import FilterActed
-from scallion.filters.filter import Chain, Filter, check, is_async
+from scallion.filters.filter import CHAINS, Chain, Filter, check, is_async
 from scallion.filters.journal import Frame, Record, Wire, current_frame, load_error
 from scallion.filters.state import Fold, State, StateRules, States, Update
 from scallion.values import ChatReply, Completed, ToolReply
@@ -39,7 +39,10 @@ class PauseSignal(BaseException):
 class Run:
     """One execution of one chain: the filters' states, the updates made, the answers that were given."""
 
-    __slots__ = ("answers", "emit", "extra", "fold", "path", "pausing", "states", "subject", "updates", "wire")
+    __slots__ = (
+        *("answers", "emit", "extra", "fold", "free", "lasting"),
+        *("path", "pausing", "states", "subject", "updates", "wire"),
+    )
 
     def __init__(
         self,
@@ -51,6 +54,8 @@ class Run:
         path: tuple[str, ...] = (),
         emit: Callable[[Any], None] | None = None,
         subject: Mapping[str, Any] | None = None,
+        lasting: bool = True,
+        extra: Any = None,
     ) -> None:
         self.wire = wire
         self.fold = fold
@@ -61,8 +66,12 @@ class Run:
         self.subject = subject or {}
         self.updates: list[Update] = []
         self.pausing: PauseSignal | None = None
-        self.extra: Any = None
+        self.lasting = lasting
+        """Whether a pause can be kept: not without a checkpointer."""
+        self.extra = extra
         """What the innermost call needs of the node that runs the chain."""
+        self.free = len(answers)
+        """The place of the first answer that no question has taken."""
 
     def update(self, name: str, update: Mapping[str, Any]) -> None:
         """Fold an update of a filter's state in at once."""
@@ -91,10 +100,22 @@ class Run:
 
 def nest(filters: Sequence[Filter], chain: Chain, innermost: Innermost) -> Innermost:
     """Nest the hooks of `chain` around `innermost`, first filter outermost; filters without the hook are skipped."""
-    call = innermost
+    call = _sealed(innermost)
     for one in reversed(filters):
         if (hook := one.hook(chain)) is not None:
             call = _layer(one, chain, hook, call)
+    return call
+
+
+def _sealed(innermost: Innermost) -> Innermost:
+    """LangGraph's interrupt, an `Exception`, becomes a signal before an `except Exception` of a filter sees it."""
+
+    def call(request: Any, frame: Frame) -> Any:
+        try:
+            return innermost(request, frame)
+        except GraphInterrupt as error:
+            raise frame.run.pause(None, error) from None
+
     return call
 
 
@@ -116,6 +137,7 @@ def _layer(owner: Filter, chain: Chain, hook: Callable[..., Any], inner: Innermo
                 out = wait(hook(request, State(run, name), anext))
             else:
                 out = hook(request, State(run, name), next)
+            reply, update = _taken(out, expected, asynchronous)
         except (ScallionError, GraphBubbleUp) as error:
             raise _passing(run, error) from error.__cause__
         except Exception as error:
@@ -123,31 +145,40 @@ def _layer(owner: Filter, chain: Chain, hook: Callable[..., Any], inner: Innermo
                 raise
             if owner.on_error == "ignore" and run.pausing is None:
                 return _without(name, where, frame, inner, request, error)
-            raise FilterError(name, where, type(error).__name__) from error
-        if type(out) is tuple and len(out) == 2:
-            out, update = out
-            _check_update(name, where, update)
+            raise FilterError(name, where, str(error) if type(error) is _BadReply else type(error).__name__) from error
+        if update is not None:
             run.update(name, update)
-        elif inspect.iscoroutine(out):
-            out.close()
-            raise FilterError(name, where, "it returned a coroutine: make it an async def")
-        if not isinstance(out, expected):
-            raise FilterError(name, where, f"it returned {type(out).__name__} instead of {expected.__name__}")
         if run.emit is not None and frame.nexts != 1:
             run.emit(FilterActed(name, where, "retry" if frame.nexts else "short_circuit"))
-        return out
+        return reply
 
     return layer
 
 
 def _passing(run: Run, error: Exception) -> BaseException:
-    """LangGraph's own interrupt becomes a signal, so that no `except Exception` further out swallows it."""
+    """LangGraph's own interrupt in a hook becomes a signal too."""
     return run.pause(None, error) if isinstance(error, GraphInterrupt) else error
 
 
-def _check_update(name: str, where: str, update: Any) -> None:
-    if not isinstance(update, Mapping):
-        raise FilterError(name, where, f"beside its reply it returned {type(update).__name__}, not a mapping")
+class _BadReply(Exception):
+    """A hook returned what is no reply."""
+
+
+def _taken(out: Any, expected: type, asynchronous: bool) -> tuple[Any, Mapping[str, Any] | None]:
+    """The reply and the update in what a hook returned."""
+    update = None
+    if type(out) is tuple and len(out) == 2:
+        out, update = out
+        if not isinstance(update, Mapping):
+            raise _BadReply(f"beside its reply it returned {type(update).__name__}, not a mapping")
+    if inspect.iscoroutine(out):
+        out.close()
+        raise _BadReply(
+            "it returned a coroutine: " + ("await next(request)" if asynchronous else "make it an async def")
+        )
+    if not isinstance(out, expected):
+        raise _BadReply(f"it returned {type(out).__name__} instead of {expected.__name__}")
+    return out, update
 
 
 def _without(name: str, where: str, frame: Frame, inner: Innermost, request: Any, error: Exception) -> Any:
@@ -155,8 +186,12 @@ def _without(name: str, where: str, frame: Frame, inner: Innermost, request: Any
     log.warning("filter %r failed in %s and is ignored: %s", name, where, type(error).__name__)
     if frame.run.emit is not None:
         frame.run.emit(FilterActed(name, where, "ignored_error"))
-    finished = [outcome for _, outcome in sorted((frame.done or {}).items()) if outcome[1] is None]
-    return finished[-1][0] if finished else _advance(frame, inner, request)
+    if not frame.done:
+        return _advance(frame, inner, request)
+    reply, failure, _ = frame.done[max(frame.done)]
+    if failure is not None:
+        raise failure
+    return reply
 
 
 def _advance(frame: Frame, inner: Innermost, request: Any) -> Any:
@@ -226,6 +261,7 @@ class Composed:
     def __call__(self, request: Any) -> Any:
         """The reply to `request`; raises PauseSignal where a filter asks more than `answers` holds."""
         run = Run(Wire(_same, _same), self._rules.fold, self._rules.start(), self._answers, path=self._path)
+        run.free = 0
         root = Frame(run, None, request)
         token = current_frame.set(root)
         try:
@@ -250,6 +286,8 @@ def compose(
     `chain` is "turn", "chat" or "tool"; `answers` are the decisions that `pause` returns, in order. Raises
     ConfigurationError for filters that cannot work.
     """
+    if chain not in CHAINS:
+        raise ConfigurationError(f"chain is one of {', '.join(CHAINS)}, not {chain!r}")
     return Composed(check(filters), chain, innermost, answers)
 
 

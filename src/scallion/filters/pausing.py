@@ -30,15 +30,21 @@ def pause(
     frame = current_frame.get(None)
     if frame is None:
         raise ConfigurationError("pause() was called outside of a turn")
+    if not frame.run.lasting:
+        raise ConfigurationError("pause() needs a checkpointer: build the Agent with checkpointer=...")
     asked = frame.asked()
     frozen = _question(frame, question, kind, tuple(allowed), schema, expires_in)
     if asked is not None and _shows_the_same(asked["payload"], frozen):
         frozen = asked["payload"]
-        if (decision := _decision(frame, asked["n"], frozen)) is not None:
-            frame.ask(dict(asked))
-            return decision
-    frame.ask({"n": len(frame.run.answers), "payload": frozen})
-    raise frame.run.pause(frozen)
+        number = asked["n"]
+    else:
+        number = frame.fresh()
+    decision = _decision(frame, number, frozen)
+    if decision is None:
+        frame.ask({"n": len(frame.run.answers), "payload": frozen})
+        raise frame.run.pause(frozen)
+    frame.ask({"n": number, "payload": frozen})
+    return decision
 
 
 def was_asked() -> bool:

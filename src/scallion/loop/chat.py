@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
@@ -12,10 +12,10 @@ from langgraph.types import interrupt
 
 from scallion.errors import ConfigurationError
 from scallion.filters.filter import Filter
-from scallion.filters.journal import Wire
-from scallion.filters.onion import Run, nest
+from scallion.filters.journal import Wire, load_error
 from scallion.filters.state import StateRules
-from scallion.loop.edge import run_chain
+from scallion.loop.edge import Edge
+from scallion.loop.failures import recall
 from scallion.loop.invocation import Budget, Invocation, invocation
 from scallion.loop.model import ModelCall
 from scallion.loop.platform import runtime
@@ -42,8 +42,7 @@ class ChatNode:
         self._direct = frozenset(tool.name for tool in tools if getattr(tool, "return_direct", False))
         self._rules = rules
         self._limits = limits
-        self._path = tuple(one.name for one in filters if one.around_chat is not None)
-        self._chain = nest(filters, "chat", ModelCall(system_prompt))
+        self._edge = Edge(filters, "chat", ModelCall(system_prompt), WIRE, rules)
 
     def __call__(self, state: Mapping[str, Any], config: RunnableConfig) -> dict[str, Any]:
         """One model call, unless calls of the batch are still open or the results are the answer already.
@@ -64,7 +63,7 @@ class ChatNode:
         if not account or account["turn"] != turn:
             account = new_account(turn, self._rules, account)
         budget = Budget(self._limits, account["counts"], here)
-        _raise_failures(here)
+        _raise_failures(here, account)
         if "limit" in account:
             raise budget.exceeded(account["limit"])
         if (answer := self._direct_answer(messages)) is not None:
@@ -84,22 +83,8 @@ class ChatNode:
         around = runtime(config)
         context = here.context(state, turn, getattr(around, "context", None))
         request = ChatRequest(list(messages), list(self._tools), None, self._model, context=context)
-
-        def make_run(answers: list[Any]) -> Run:
-            run = Run(
-                WIRE,
-                self._rules.fold,
-                account["filters"],
-                answers,
-                path=self._path,
-                emit=cast("Callable[[Any], None] | None", here.emit),
-                subject=here.subject(),
-            )
-            run.extra = budget
-            return run
-
         try:
-            reply, run = run_chain(self._chain, request, make_run, config)
+            reply, run = self._edge.run(request, account["filters"], budget, config, here)
         except BaseException:
             budget.lose()
             raise
@@ -127,7 +112,11 @@ class ChatNode:
         return AIMessage(text, response_metadata={"return_direct": True})
 
 
-def _raise_failures(here: Invocation) -> None:
+def _raise_failures(here: Invocation, account: Mapping[str, Any]) -> None:
+    """Raise what failed in one of several parallel calls, now that none of them is in the middle of its effect."""
+    if "failure" in account:
+        failure = account["failure"]
+        raise recall(failure["key"]) or load_error(failure)
     if here.failures:
         failure = next(iter(here.failures.values()))
         here.failures.clear()

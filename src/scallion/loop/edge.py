@@ -7,17 +7,20 @@ is stored with the pause; the normal path pays nothing for it.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.func import task
 from langgraph.types import interrupt
 
 from scallion.bridge import wait, waits_on_loop
-from scallion.filters.journal import Frame, current_frame
-from scallion.filters.onion import Innermost, PauseSignal, Run
-from scallion.loop.platform import counting_interrupts, given_answers
+from scallion.filters.filter import Chain, Filter
+from scallion.filters.journal import Frame, Wire, current_frame
+from scallion.filters.onion import Innermost, PauseSignal, Run, nest
+from scallion.filters.state import StateRules, States
+from scallion.loop.invocation import Invocation
+from scallion.loop.platform import counting_interrupts, given_answers, has_checkpointer
 
 Journal = dict[str, Any]
 
@@ -34,25 +37,49 @@ def keep(journal: Journal | None) -> Journal:
     return kept  # type: ignore[no-any-return]
 
 
-def run_chain(
-    chain: Innermost, request: Any, make_run: Callable[[list[Any]], Run], config: RunnableConfig
-) -> tuple[Any, Run]:
-    """The reply of `chain` and the run that made it; raises LangGraph's interrupt where the chain paused."""
-    answers = given_answers(config)
-    journal: Journal | None = None
-    for _ in answers:
-        journal = keep(None)
-    while True:
-        run = make_run(answers)
-        root = Frame(run, journal["root"] if journal else None, request)
-        reply = _attempt(chain, request, root, config)
-        if run.pausing is None:
-            return reply, run
-        mine = {"id": uuid.uuid4().hex, "root": root.dump(run.wire)}
-        kept = keep(mine)
-        if kept["id"] == mine["id"]:
-            raise _interrupt(run.pausing)
-        journal = kept  # a crash fell between keeping and asking: what was kept is what is shown
+class Edge:
+    """Runs the chain of one node."""
+
+    def __init__(
+        self, filters: Sequence[Filter], chain: Chain, innermost: Innermost, wire: Wire, rules: StateRules
+    ) -> None:
+        self.path = tuple(one.name for one in filters if one.hook(chain) is not None)
+        self._chain = nest(filters, chain, innermost)
+        self._wire = wire
+        self._fold = rules.fold
+
+    def run(
+        self, request: Any, states: States, extra: Any, config: RunnableConfig, here: Invocation
+    ) -> tuple[Any, Run]:
+        """The reply of the chain and the run that made it; raises LangGraph's interrupt where the chain paused."""
+        answers = given_answers(config)
+        journal: Journal | None = None
+        for _ in answers:
+            journal = keep(None)
+        while True:
+            run = self._run(states, answers, extra, config, here)
+            root = Frame(run, journal["root"] if journal else None, request)
+            reply = _attempt(self._chain, request, root, config)
+            if run.pausing is None:
+                return reply, run
+            mine = {"id": uuid.uuid4().hex, "root": root.dump(run.wire)}
+            kept = keep(mine)
+            if kept["id"] == mine["id"]:
+                raise _interrupt(run.pausing)
+            journal = kept  # a crash fell between keeping and asking: what was kept is what is shown
+
+    def _run(self, states: States, answers: list[Any], extra: Any, config: RunnableConfig, here: Invocation) -> Run:
+        return Run(
+            self._wire,
+            self._fold,
+            states,
+            answers,
+            path=self.path,
+            emit=cast("Callable[[Any], None] | None", here.emit),
+            subject=here.subject,
+            lasting=has_checkpointer(config),
+            extra=extra,
+        )
 
 
 def _attempt(chain: Innermost, request: Any, root: Frame, config: RunnableConfig) -> Any:

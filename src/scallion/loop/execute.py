@@ -16,6 +16,7 @@ from scallion.filters.journal import Frame
 from scallion.filters.pausing import pause
 from scallion.loop.failures import failure_kind
 from scallion.loop.inject import Injection, injection, with_injected
+from scallion.loop.platform import current_config
 from scallion.values import ToolFailure, ToolReply, ToolRequest
 
 
@@ -33,7 +34,7 @@ class ToolCallRunner:
             return _failed(call, "semantic", f"there is no tool named {call['name']!r}")
         if (tool.metadata or {}).get("external"):
             return _external(call)
-        config, state = frame.run.extra
+        config, state = current_config(), frame.run.extra
         try:
             filled = self._filled(tool, call, state, config, request.context.env)
             out = _execute(tool, filled, config)
@@ -63,6 +64,8 @@ def _execute(tool: BaseTool, call: dict[str, Any], config: Any) -> Any:
 
 
 def _reply(out: Any, call: Mapping[str, Any]) -> ToolReply:
+    if isinstance(out, ToolMessage) and out.tool_call_id != call["id"]:
+        return _failed(call, "semantic", "the tool gave the result of another call")
     if isinstance(out, ToolMessage):
         return ToolReply(out, error=ToolFailure("semantic") if out.status == "error" else None)
     if isinstance(out, Command):

@@ -8,6 +8,8 @@ provider, then by the names of the exception's classes, so that no provider's pa
 from __future__ import annotations
 
 import re
+import uuid
+from collections import OrderedDict
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, cast
@@ -116,3 +118,20 @@ def model_error(error: Exception) -> ModelError:
     status = _status(error)
     name = type(error).__name__ + (f" (HTTP {status})" if status is not None else "")
     return ModelError(failure_kind(error), f"the model failed: {name}", retry_after(error))
+
+
+_remembered: OrderedDict[str, BaseException] = OrderedDict()
+
+
+def remember(error: BaseException) -> str:
+    """Keep an exception for the node that raises it when the batch is done, and return its key; 100 are kept."""
+    key = uuid.uuid4().hex
+    _remembered[key] = error
+    if len(_remembered) > 100:
+        _remembered.popitem(last=False)
+    return key
+
+
+def recall(key: str) -> BaseException | None:
+    """The exception of that key, once; None in another process."""
+    return _remembered.pop(key, None)

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from langchain_core.messages import SystemMessage
+
 from scallion.errors import LimitExceeded
 from scallion.events import Event, Retracted, Token
 from scallion.filters.tokens import Pipeline, TokenTransform
@@ -32,7 +34,8 @@ class Invocation:
     owner: str | None = None
     user: str | None = None
     env: Any = None
-    system_prompt: Any = None
+    prompts: Sequence[SystemMessage] = ()
+    """System prompts of this call, behind the agent's; never stored."""
     filters_env: Any = None
     emit: Emit | None = None
     delivery: Delivery | None = None
@@ -51,6 +54,7 @@ class Invocation:
         env = self.env if self.env is not None else env
         return Context(env=env, state=shared, user=self.user, owner=self.owner, thread=self.thread, turn=turn)
 
+    @property
     def subject(self) -> dict[str, Any]:
         """Who is behind a question that a filter asks."""
         return {"user": self.user, "owner": self.owner}

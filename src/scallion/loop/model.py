@@ -11,14 +11,16 @@ from langchain_core.messages import (
     AIMessage,
     AIMessageChunk,
     BaseMessage,
+    InvalidToolCall,
     SystemMessage,
+    ToolCall,
     message_chunk_to_message,
 )
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.errors import GraphBubbleUp
 
 from scallion.bridge import wait, waits_on_loop
-from scallion.errors import ModelError, ScallionError
+from scallion.errors import ConfigurationError, ModelError, ScallionError
 from scallion.events import ModelFinished, ModelStarted, Reasoning, ToolCallDelta
 from scallion.filters.journal import Frame
 from scallion.loop.failures import model_error
@@ -32,8 +34,8 @@ QUIET: RunnableConfig = {"tags": ["nostream"]}
 class ModelCall:
     """Calls the model of a request and makes a ChatReply of its answer."""
 
-    def __init__(self, system_prompt: str | SystemMessage | None) -> None:
-        self._prompt = as_system(system_prompt)
+    def __init__(self, system_prompt: Any) -> None:
+        self._prompts = as_system(system_prompt)
         self._bound: dict[Any, tuple[Any, Runnable[Any, Any]]] = {}
         self._async_only: set[type] = set()
 
@@ -43,7 +45,7 @@ class ModelCall:
         here = invocation()
         budget = cast("Budget", frame.run.extra)
         budget.check_model_call()
-        messages = with_system(request.messages, self._prompt, as_system(here.system_prompt))
+        messages = with_system(request.messages, self._prompts + tuple(here.prompts))
         try:
             message = self._call(self._bind(request), request, messages, here)
         except (ScallionError, GraphBubbleUp):
@@ -100,19 +102,23 @@ def bind_tools(model: BaseChatModel, tools: Sequence[Any], choice: Any) -> Runna
     return model.bind_tools(tools, **({} if choice is None else {"tool_choice": choice}))
 
 
-def as_system(prompt: str | SystemMessage | None) -> SystemMessage | None:
-    """A system prompt as a message."""
-    return SystemMessage(prompt) if isinstance(prompt, str) and prompt else prompt or None
+def as_system(prompt: Any) -> tuple[SystemMessage, ...]:
+    """A system prompt, a text or a message, as messages: one or none. Raises ConfigurationError for anything else."""
+    if not prompt:
+        return ()
+    if isinstance(prompt, SystemMessage):
+        return (prompt,)
+    if isinstance(prompt, str):
+        return (SystemMessage(prompt),)
+    raise ConfigurationError(f"system_prompt is a text or a SystemMessage, not {type(prompt).__name__}")
 
 
-def with_system(
-    messages: Sequence[BaseMessage], own: SystemMessage | None, given: SystemMessage | None
-) -> list[BaseMessage]:
-    """The messages with one system message in front: the agent's, then the call's, then what led the messages."""
+def with_system(messages: Sequence[BaseMessage], given: Sequence[SystemMessage]) -> list[BaseMessage]:
+    """The messages with one system message in front: the given ones, then what led the messages."""
     lead = 0
     while lead < len(messages) and isinstance(messages[lead], SystemMessage):
         lead += 1
-    prompts = [prompt for prompt in (own, given, *messages[:lead]) if prompt is not None]
+    prompts = [*given, *messages[:lead]]
     if len(prompts) < 2:
         return [*prompts, *messages[lead:]]
     return [_merged(prompts), *messages[lead:]]
@@ -135,6 +141,7 @@ class _Stream:
         self._emit = here.emit or (lambda event: None)
         self._delivery = here.delivery
         self._chunks: list[AIMessageChunk] = []
+        self._whole: AIMessage | None = None
         self._call = ""
 
     def read(self, chunks: Any) -> None:
@@ -149,9 +156,9 @@ class _Stream:
 
     def message(self) -> AIMessage:
         """The whole message; raises ModelError where the stream ended before its end."""
-        if not self._chunks:
+        if not self._chunks and self._whole is None:
             raise ModelError("transient", "the model failed: its stream was empty")
-        whole = assembled(self._chunks)
+        whole = self._whole or assembled(self._chunks)
         if self._delivery is not None:
             self._delivery.end()
         self._emit(ModelFinished(whole, cast("Mapping[str, Any]", whole.usage_metadata or {})))
@@ -159,11 +166,15 @@ class _Stream:
 
     def _begin(self) -> None:
         self._chunks.clear()
+        self._whole = None
         if self._delivery is not None:
             self._call = self._delivery.begin()
         self._emit(ModelStarted(self._call))
 
-    def _take(self, chunk: AIMessageChunk) -> None:
+    def _take(self, chunk: AIMessage) -> None:
+        if not isinstance(chunk, AIMessageChunk):
+            self._take_whole(chunk)
+            return
         self._chunks.append(chunk)
         if thought := reasoning(chunk):
             self._emit(Reasoning(thought, {}, self._call))
@@ -171,6 +182,14 @@ class _Stream:
             self._delivery.push(text)
         for delta in chunk.tool_call_chunks:
             self._emit(ToolCallDelta(self._call, delta.get("index"), delta["id"], delta["name"], delta["args"]))
+
+    def _take_whole(self, message: AIMessage) -> None:
+        """A model that cannot stream gives its message in one piece."""
+        self._whole = message
+        if self._delivery is not None and (text := str(message.text)):
+            self._delivery.push(text)
+        for index, call in enumerate(message.tool_calls):
+            self._emit(ToolCallDelta(self._call, index, call["id"], call["name"], json.dumps(call["args"])))
 
 
 def reasoning(chunk: AIMessageChunk) -> str:
@@ -193,24 +212,26 @@ def assembled(chunks: Sequence[AIMessageChunk]) -> AIMessage:
         meta.get(mark) for mark in ("finish_reason", "stop_reason", "status")
     ):
         raise ModelError("transient", "the model failed: its stream ended early")
-    broken = [part for part in merged.tool_call_chunks if not _is_json_object(part["args"])]
     message = cast("AIMessage", message_chunk_to_message(merged))
-    if not broken:
+    parsed = [(part, _json_object(part["args"])) for part in merged.tool_call_chunks]
+    if all(args is not None for _, args in parsed):
         return message
-    ids = {part["id"] for part in broken}
-    return message.model_copy(
-        update={
-            "tool_calls": [call for call in message.tool_calls if call["id"] not in ids],
-            "invalid_tool_calls": [
-                {"type": "invalid_tool_call", "name": p["name"], "args": p["args"], "id": p["id"], "error": None}
-                for p in broken
-            ],
-        }
-    )
+    good = [
+        ToolCall(name=p["name"] or "", args=args, id=p["id"], type="tool_call")
+        for p, args in parsed
+        if args is not None
+    ]
+    bad = [
+        InvalidToolCall(name=p["name"], args=p["args"], id=p["id"], error=None, type="invalid_tool_call")
+        for p, args in parsed
+        if args is None
+    ]
+    return message.model_copy(update={"tool_calls": good, "invalid_tool_calls": bad})
 
 
-def _is_json_object(text: str | None) -> bool:
+def _json_object(text: str | None) -> dict[str, Any] | None:
     try:
-        return isinstance(json.loads(text or "{}"), dict)
+        value = json.loads(text or "{}")
     except ValueError:
-        return False
+        return None
+    return value if isinstance(value, dict) else None

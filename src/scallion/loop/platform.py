@@ -18,6 +18,7 @@ from langgraph.types import interrupt
 SCRATCHPAD = "__pregel_scratchpad"
 READ_STATE = "__pregel_read_state"
 RUNTIME = "__pregel_runtime"
+CHECKPOINTER = "__pregel_checkpointer"
 
 
 def read_state(config: RunnableConfig) -> dict[str, Any]:
@@ -28,6 +29,16 @@ def read_state(config: RunnableConfig) -> dict[str, Any]:
 def runtime(config: RunnableConfig) -> Any:
     """LangGraph's runtime of the running task: context, store, stream writer."""
     return config["configurable"].get(RUNTIME)
+
+
+def current_config() -> RunnableConfig:
+    """The config of the running task, with whatever was patched around the caller."""
+    return cast("RunnableConfig", var_child_runnable_config.get())
+
+
+def has_checkpointer(config: RunnableConfig) -> bool:
+    """Whether the running graph, or the one around it, has a checkpointer."""
+    return bool(config["configurable"].get(CHECKPOINTER))
 
 
 def given_answers(config: RunnableConfig) -> list[Any]:

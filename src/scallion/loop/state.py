@@ -32,7 +32,7 @@ class Limits:
         from scallion.errors import ConfigurationError
 
         for name, value in asdict(self).items():
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or value <= 0):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value > 0):
                 raise ConfigurationError(f"Limits({name}=...) is a number above zero or None, not {value!r}")
 
 
@@ -94,8 +94,8 @@ def account_reducer(rules: StateRules) -> Callable[[Any, Any], dict[str, Any]]:
             "filters": rules.fold(states, step["updates"]) if "updates" in step else states,
             "calls": [*account["calls"], *step["calls"]] if "calls" in step else account["calls"],
         }
-        limit = step.get("limit") or account.get("limit")
-        return {**folded, "limit": limit} if limit else folded
+        marks = {name: mark for name in ("limit", "failure") if (mark := step.get(name) or account.get(name))}
+        return {**folded, **marks}
 
     return fold
 

@@ -6,7 +6,7 @@ Whatever the filters do, each call gets exactly one result, and a call that was 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from langchain_core.messages import ToolMessage
@@ -17,11 +17,12 @@ from langgraph.errors import GraphBubbleUp
 from scallion.errors import FilterError
 from scallion.events import ToolFinished, ToolStarted
 from scallion.filters.filter import Filter
-from scallion.filters.journal import Wire
-from scallion.filters.onion import Run, nest
+from scallion.filters.journal import Wire, dump_error
+from scallion.filters.onion import Run
 from scallion.filters.state import StateRules
-from scallion.loop.edge import run_chain
+from scallion.loop.edge import Edge
 from scallion.loop.execute import ToolCallRunner
+from scallion.loop.failures import remember
 from scallion.loop.invocation import Budget, Invocation, invocation
 from scallion.loop.platform import read_state, runtime
 from scallion.loop.state import NOT_RUN, Limits, Step, calls_of, last_batch, new_account, turn_of
@@ -47,8 +48,7 @@ class ToolNode:
         self._tools = {tool.name: tool for tool in tools if isinstance(tool, BaseTool)}
         self._rules = rules
         self._limits = limits
-        self._path = tuple(one.name for one in filters if one.around_tool is not None)
-        self._chain = nest(filters, "tool", ToolCallRunner())
+        self._edge = Edge(filters, "tool", ToolCallRunner(), WIRE, rules)
 
     def __call__(self, call: dict[str, Any], config: RunnableConfig) -> dict[str, Any]:
         """The one result of the call."""
@@ -67,10 +67,7 @@ class ToolNode:
         except GraphBubbleUp:
             raise
         except Exception as error:  # raised when the batch is done: a sibling may be in the middle of its effect
-            if here.turn is None:  # the bare graph has nobody who remembers it
-                raise
-            here.failures[call["id"]] = error
-            return self._written(call, _refused(call, f"not run: {error}"), turn, budget)
+            return self._failed(call, error, turn, budget, here)
         return self._written(call, reply, turn, budget, run.updates)
 
     def _run(
@@ -85,29 +82,25 @@ class ToolNode:
         around = runtime(config)
         context = here.context(state, turn, getattr(around, "context", None))
         request = ToolRequest(cast("Any", call), self._tools.get(call["name"]), context)
-
-        def make_run(answers: list[Any]) -> Run:
-            run = Run(
-                WIRE,
-                self._rules.fold,
-                account["filters"],
-                answers,
-                path=self._path,
-                emit=cast("Callable[[Any], None] | None", here.emit),
-                subject=here.subject(),
-            )
-            run.extra = (config, state)
-            return run
-
         begun = time.monotonic()
         if here.emit is not None:
             here.emit(ToolStarted(call["id"], call["name"]))
-        reply, run = run_chain(self._chain, request, make_run, config)
+        reply, run = self._edge.run(request, account["filters"], state, config, here)
         if reply.message.tool_call_id != call["id"]:
-            raise FilterError(self._path[0] if self._path else "tool", "around_tool", "the reply answers another call")
+            raise FilterError(self._edge.path[0], "around_tool", "the reply answers another call")
         if here.emit is not None:
             here.emit(ToolFinished(call["id"], reply.message.status, time.monotonic() - begun))
         return reply, run
+
+    def _failed(
+        self, call: dict[str, Any], error: Exception, turn: str, budget: Budget, here: Invocation
+    ) -> dict[str, Any]:
+        written = self._written(call, _refused(call, f"not run: {error}"), turn, budget)
+        if here.turn is None:  # the bare graph has nobody who remembers the exception itself
+            written["loop"]["failure"] = {**dump_error(error), "key": remember(error)}
+        else:
+            here.failures[call["id"]] = error
+        return written
 
     def _written(
         self,
@@ -131,7 +124,11 @@ MALFORMED = "not run: the arguments are not a JSON object; call the tool again w
 
 
 def _named(message: ToolMessage, call: Mapping[str, Any]) -> ToolMessage:
-    return message if message.name else message.model_copy(update={"name": call["name"]})
+    """The result with its tool's name; an id that a tool gave could be that of an earlier result, and replace it."""
+    changes = {"id": None} if message.id is not None else {}
+    if not message.name:
+        changes["name"] = call["name"]
+    return message.model_copy(update=changes) if changes else message
 
 
 def _refused(call: Mapping[str, Any], text: str) -> ToolReply:
