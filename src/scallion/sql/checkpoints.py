@@ -90,7 +90,10 @@ def _kept(new: NewCheckpoint, parent: StoredCheckpoint | None) -> dict[str, Leaf
 def _large(plans: Mapping[str, Plan]) -> Iterator[Blob]:
     """The blobs that need items: large ones, and all that a log refers to."""
     for planned in plans.values():
-        yield from (blob for blob in blobs(planned) if isinstance(planned, Many) or not blob.is_small)
+        if isinstance(planned, Many):
+            yield from planned.parts
+        else:
+            yield from (blob for blob in blobs(planned) if not blob.is_small)
 
 
 def _values(
@@ -100,8 +103,9 @@ def _values(
     for name, planned in plans.items():
         if isinstance(planned, Many):
             before = parent.values.get(name) if parent else None
-            ids = [known.item(blob.hash) for blob in blobs(planned)]
-            values[name] = items.version(conn, t, known, name, ids, before if is_runs(before) else None)
+            values[name] = items.version(
+                conn, t, known, name, known.items(planned.parts), before if is_runs(before) else None
+            )
         else:
             values[name] = leaf(planned, known.item)
     return values

@@ -74,7 +74,7 @@ class Blob:
 class Many:
     """A list that was taken apart."""
 
-    parts: Sequence[Plan]
+    parts: Sequence[Blob]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +130,10 @@ def blobs(planned: Plan) -> Iterator[Blob]:
     """Every blob of the plan."""
     if isinstance(planned, Blob):
         yield planned
+    elif isinstance(planned, Many):
+        yield from planned.parts
     else:
-        for part in planned.parts.values() if isinstance(planned, Keyed) else planned.parts:
+        for part in planned.parts.values():
             yield from blobs(part)
 
 

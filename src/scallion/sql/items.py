@@ -22,7 +22,7 @@ MOST_RUNS = 64
 
 def store(conn: Connection, t: Tables, known: Known, blobs: Iterable[Blob]) -> int:
     """Have `known` know the items of these blobs; those that the session lacks are stored. Gives the bytes added."""
-    wanted = {blob.hash: blob for blob in blobs if known.id(blob.hash) is None}
+    wanted = known.missing(blobs)
     if not wanted:
         return 0
     added = _inserted(conn, t, known.session, list(wanted.values()))

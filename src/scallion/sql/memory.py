@@ -9,6 +9,7 @@ from __future__ import annotations
 import marshal
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
@@ -62,7 +63,7 @@ class Memory:
     """What one saver and its copies remember."""
 
     def __init__(self) -> None:
-        self.ids: Shelf[tuple[int, int, bytes], int] = Shelf(200_000)
+        self.ids: Shelf[tuple[int, int], dict[bytes, int]] = Shelf(512)
         self.lists: Shelf[tuple[int, int, str, tuple[int, ...]], Sequence[int]] = Shelf(512)
         self.blobs: Shelf[int, Blob] = Shelf(50_000)
         self.prints: Shelf[tuple[type, bytes], Blob] = Shelf(50_000)
@@ -79,20 +80,29 @@ class Known:
     ids: dict[bytes, int] = field(default_factory=dict)
     lists: dict[tuple[str, tuple[int, ...]], Sequence[int]] = field(default_factory=dict)
 
-    def id(self, digest: bytes) -> int | None:
-        """The item with this hash."""
-        return self.ids.get(digest) or self.memory.ids.get((self.session, self.generation, digest))
+    def missing(self, blobs: Iterable[Blob]) -> dict[bytes, Blob]:
+        """Those of which no item is known, by hash."""
+        before, fresh = self._before, self.ids
+        return {blob.hash: blob for blob in blobs if blob.hash not in before and blob.hash not in fresh}
+
+    def items(self, blobs: Iterable[Blob]) -> list[int]:
+        """The items of blobs that were stored in this transaction or are known."""
+        both = {**self._before, **self.ids} if self.ids else self._before
+        return [both[blob.hash] for blob in blobs]
 
     def item(self, digest: bytes) -> int:
-        """The item with this hash, which was stored in this transaction or is known."""
-        found = self.id(digest)
-        assert found is not None
-        return found
+        """The item with this hash, as `items`."""
+        found = self.ids.get(digest)
+        return self._before[digest] if found is None else found
 
     def list(self, channel: str, stored: Leaf) -> Sequence[int] | None:
         """The items of a list version."""
         key = channel, tuple(stored)
         return self.lists.get(key) or self.memory.lists.get((self.session, self.generation, *key))
+
+    @cached_property
+    def _before(self) -> dict[bytes, int]:
+        return self.memory.ids.get((self.session, self.generation)) or {}
 
     def learn_ids(self, found: Mapping[bytes, int]) -> None:
         """These items exist."""
@@ -105,7 +115,12 @@ class Known:
     def keep(self) -> None:
         """Remember: the transaction is committed."""
         here = self.session, self.generation
-        self.memory.ids.put(((*here, digest), id) for digest, id in self.ids.items())
+        if self.ids:
+            before = self.memory.ids.get(here)
+            if before is None:
+                self.memory.ids.put([(here, self.ids)])
+            else:
+                before.update(self.ids)
         self.memory.lists.put(((*here, *key), ids) for key, ids in self.lists.items())
 
 
