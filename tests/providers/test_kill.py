@@ -30,9 +30,12 @@ processes.set_forkserver_preload(
         "scallion.filters.approval",
         "alembic.command",
         "sqlalchemy.dialects.sqlite",
+        "langchain_openai.chat_models.base",
+        "langchain_anthropic.chat_models",
+        "openai.resources.chat.completions",
+        "openai.resources.responses",
+        "httpcore2",
     ]
-    + ["langchain_openai.chat_models.base", "langchain_anthropic.chat_models", "httpcore2"]
-    + ["openai.resources.chat.completions", "openai.resources.responses"]
 )
 
 
@@ -102,8 +105,9 @@ def test_a_process_killed_in_the_middle_of_a_stream_leaves_a_thread_that_takes_a
 
 
 @over_every_protocol
+@pytest.mark.parametrize("then", ["resumed", "asked anew"])
 def test_a_process_killed_after_its_tools_does_not_run_them_again(
-    provider: FakeProvider, protocol: str, tmp_path: Path
+    provider: FakeProvider, protocol: str, then: str, tmp_path: Path
 ) -> None:
     stalled = stream(f"{protocol}-text", cut=8, broken="stalled")
     provider.play(stream(f"{protocol}-call"), stalled, stream(f"{protocol}-text", turn=2))
@@ -112,7 +116,8 @@ def test_a_process_killed_after_its_tools_does_not_run_them_again(
         provider.wait_until_stalled()
         kill(process)
 
-    assert told(worker.ask, desk, "Are you there?") == TEXT
+    answer = told(worker.go_on, desk) if then == "resumed" else told(worker.ask, desk, "Are you there?")
+    assert answer == TEXT
     assert desk.effects == ["look_up 1042"]
     assert_valid(provider.bodies[-1])
     assert len(results_of(provider.bodies[-1])) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -39,8 +40,7 @@ PATHS = _paths()
 WHOLE = [path for path in PATHS if _name(path) not in CLIENT_FAILS | BROKEN]
 
 
-@pytest.mark.parametrize("path", WHOLE, ids=_name)
-@pytest.mark.parametrize("mode", STREAMED)
+@pytest.mark.parametrize(("path", "mode"), list(zip(WHOLE, cycle(STREAMED))), ids=_name)
 def test_a_recorded_answer_comes_out_as_it_was_sent(provider: FakeProvider, path: str, mode: str) -> None:
     for number, events in enumerate(recorded(path)):
         protocol = protocol_of(events)
@@ -53,23 +53,14 @@ def test_a_recorded_answer_comes_out_as_it_was_sent(provider: FakeProvider, path
         assert tokens == text_of(events)
 
         message = next(event.message for event in told if isinstance(event, ModelFinished))
+        calls = [(call["name"], call["args"]) for call in message.tool_calls]
+        assert calls == calls_of(events)
         if not message.tool_calls:
             assert result.answer == text_of(events)
             ask(agent, mode, "and then?", f"t-{number}")
         assert_valid(provider.bodies[-1])
         assert len(results_of(provider.bodies[-1])) == len(message.tool_calls)
     assert len(provider.requests) == 2 * (number + 1)
-
-
-@pytest.mark.parametrize("path", WHOLE, ids=_name)
-def test_recorded_calls_arrive_with_their_arguments(provider: FakeProvider, path: str) -> None:
-    for number, events in enumerate(recorded(path)):
-        if not (calls := calls_of(events)):
-            continue
-        provider.play(Stream(events), stream(f"{protocol_of(events)}-text"))
-        _, told = ask(agent_over(protocol_of(events), provider.url), "stream", "hello", f"t-{number}")
-        message = next(event.message for event in told if isinstance(event, ModelFinished))
-        assert [(call["name"], call["args"]) for call in message.tool_calls] == calls
 
 
 @pytest.mark.parametrize("path", [path for path in PATHS if _name(path) in CLIENT_FAILS], ids=_name)

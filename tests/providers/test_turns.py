@@ -14,7 +14,7 @@ from .clients import PROTOCOLS
 from .desk import MODES, STREAMED, Ledger, agent_over, ask, text_of
 from .history import assert_valid, items_of, results_of, users_of
 from .replies import CALLS, REASONING, TEXT, stream
-from .server import FakeProvider
+from .server import FakeProvider, Stream
 
 over_every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
 where_reasoning_is_told = pytest.mark.parametrize("protocol", ["responses", "messages"])
@@ -92,6 +92,16 @@ def test_reasoning_goes_back_without_tools_too(provider: FakeProvider, protocol:
     back = [kind for kind, _ in items_of(provider.bodies[1]) if kind not in ("system", "user", "assistant")]
     assert back == (["reasoning", "reasoning", "text"] if protocol == "messages" else ["reasoning", "text"])
     assert '"text": ""' not in json.dumps(provider.bodies[1])
+
+
+@in_streams
+def test_no_empty_text_goes_back_where_a_model_thinks_unasked(provider: FakeProvider, mode: str) -> None:
+    events = [event for event in stream("messages-reasoning").events if event.get("index") != 1]
+    provider.play(Stream(events), stream("messages-text", turn=2))
+    agent = agent_over("messages", provider.url, tools=[])
+    ask(agent, mode, "May I return it?")
+    ask(agent, mode, "Why?")
+    assert [content for kind, content in items_of(provider.bodies[1]) if kind == "text"] == ["Too late."]
 
 
 @over_every_protocol

@@ -54,9 +54,14 @@ def calls_of(events: Sequence[Event]) -> list[tuple[str, Any]]:
             functions = [call["function"] for call in body["choices"][0]["message"].get("tool_calls", ())]
             return [(call["name"], json.loads(call["arguments"] or "{}")) for call in functions]
         case "responses":
-            items = [item for item in body["output"] if item["type"] == "function_call"]
-            return [(item["name"], json.loads(item["arguments"] or "{}")) for item in items]
+            items = [item for item in body["output"] if item["type"] in ("function_call", "custom_tool_call")]
+            return [(item["name"], _arguments(item)) for item in items]
     return [(block["name"], block["input"]) for block in body["content"] if block["type"] == "tool_use"]
+
+
+def _arguments(item: Event) -> Any:
+    """A custom tool takes one text, which the client calls `__arg1`."""
+    return {"__arg1": item["input"]} if "input" in item else json.loads(item["arguments"] or "{}")
 
 
 def _chat_body(events: Sequence[Event]) -> dict[str, Any]:

@@ -67,6 +67,12 @@ def resume(desk: Desk, parent: Connection) -> None:
     parent.send(result.answer)
 
 
+def go_on(desk: Desk, parent: Connection) -> None:
+    """Finish the turn that a crash left open."""
+    *_, result = desk.agent().stream_resume("t")
+    parent.send(result.answer)
+
+
 def ask(desk: Desk, message: str, parent: Connection) -> None:
     """Run a whole turn."""
     *_, result = desk.agent().stream(message, thread="t")
