@@ -4,7 +4,7 @@
 |---|---|
 | `python` | runs in the page's module, in order, in a folder of its own |
 | `python title="name.py"` | the same, and the file is written into that folder |
-| `python no-run` | compiles only: it needs a provider's key |
+| `python no-run` | compiles only: it needs a provider's key; `title="no-run: ..."` says so on the site too |
 | `console`, `bash` | each `$ ` line runs in a shell that keeps its variables; the lines below it are its output |
 | `text` | the output of the block before it |
 | no language | a drawing |
@@ -31,6 +31,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 FENCE = re.compile(r"^(?P<indent>[ \t]*)(?P<ticks>`{3,}|~{3,})(?P<info>.*)$")
+FILE = re.compile(r'title="(\w+\.py)"')
 DRAWN = re.compile("[─│┌└├╭╰▼▲►→]")
 STATUS = re.compile(r"exit status (\d+)")
 RUN_TIMEOUT = 120
@@ -42,7 +43,7 @@ class Block:
     """One fenced block; `line` is that of its first line of text, counted from 1."""
 
     language: str
-    marks: tuple[str, ...]
+    mark: str
     text: str
     line: int
 
@@ -57,9 +58,9 @@ def blocks(page: str) -> list[Block]:
         if opened is None:
             opened, lines = fence, []
         elif fence and fence["ticks"].startswith(opened["ticks"]) and not fence["info"].strip():
-            language, *marks = opened["info"].split() or [""]
+            language, _, mark = opened["info"].strip().partition(" ")
             text = textwrap.dedent("\n".join(lines)) + "\n"
-            found.append(Block(language, tuple(marks), text, number - len(lines)))
+            found.append(Block(language, mark.strip(), text, number - len(lines)))
             opened = None
         else:
             lines.append(line)
@@ -183,29 +184,29 @@ class Reader:
 
     def _do(self, block: Block, before: Block | None) -> str:
         where = f"{self.name}:{block.line}"
-        match block.language, block.marks:
-            case "python", ():
+        match block.language, block.mark:
+            case "python", "":
                 self.output = self._python(block)
                 return "ran"
-            case "python", (title,) if file := re.fullmatch(r'title="([\w.]+)"', title):
+            case "python", title if file := FILE.fullmatch(title):
                 (self.place / file[1]).write_text(block.text, encoding="utf-8")
                 self.output = self._python(block)
                 return "written"
-            case "python", ("no-run",):
+            case "python", mark if mark == "no-run" or mark.startswith('title="no-run'):
                 compile(block.text, where, "exec")
                 return "compiled"
-            case (("console" | "bash"), ()):
+            case (("console" | "bash"), ""):
                 self.output = self._console(block, where)
                 return "ran"
-            case "text", ():
+            case "text", "":
                 assert before is not None, f"{where}: the output of what?"
                 assert before.language in ("python", "console", "bash"), f"{where}: the output of what?"
                 assert same(block.text, self.output), f"{where}: it prints\n{self.output}"
                 return "compared"
-            case "", ():
+            case "", "":
                 assert DRAWN.search(block.text), f"{where}: a block without a language is a drawing"
                 return "drawing"
-        raise AssertionError(f"{where}: nothing runs a block {(block.language, *block.marks)}")
+        raise AssertionError(f"{where}: nothing runs a block `{block.language} {block.mark}`")
 
     def _python(self, block: Block) -> str:
         where = f"{self.name}:{block.line}"

@@ -98,6 +98,10 @@ leek
 from somewhere import something
 ```
 
+```python title="no-run: needs a key"
+from somewhere import something
+```
+
 ```
 a ──► b
 ```
@@ -106,7 +110,7 @@ a ──► b
 
 def test_every_kind_of_block_is_done(tmp_path: Path) -> None:
     """Run, compared, written, compiled, or known as a drawing."""
-    assert read(GOOD, tmp_path) == ["ran", "compared", "ran", "written", "ran", "compiled", "drawing"]
+    assert read(GOOD, tmp_path) == ["ran", "compared", "ran", "written", "ran", "compiled", "compiled", "drawing"]
 
 
 @pytest.mark.parametrize(
