@@ -33,11 +33,21 @@ def slow() -> str:
     return "waited"
 
 
+def stuck() -> str:
+    """Hang for a minute when it is called for the first time."""
+    log = Path(os.environ["CLERK_LOG"])
+    first = not log.exists()
+    log.write_text("stuck")
+    time.sleep(60 if first else 0)
+    return "freed"
+
+
 CALLS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "pay": [("pay", {"order": 7})],
     "both": [("pay", {"order": 7}), ("mail", {"to": "mira"})],
     "ask": [("ask_human", {"question": "Which colour?"})],
     "slow": [("slow", {})],
+    "stuck": [("stuck", {})],
     "unsafe": [("mail", {"to": EVIL})],
 }
 
@@ -61,7 +71,7 @@ def answer(messages: Sequence[BaseMessage]) -> AIMessage:
 agent = Agent(
     ScriptedModel(answer, chunk_size=3),
     name="clerk",
-    tools=[pay, mail, slow, ask_human],
+    tools=[pay, mail, slow, stuck, ask_human],
     filters=[filters.approval({"pay": Policy(allowed=("approve", "edit", "reject")), "mail": True})],
     checkpointer=os.environ.get("SCALLION_DB", "sqlite:///scallion.db"),
 )

@@ -31,4 +31,5 @@ def standing(agent: Agent, thread: str) -> Standing:
         ledger = getattr(agent.checkpointer, "approvals", None)
         return Standing("paused", open_approvals(snapshot.interrupts, thread, ledger))
     marker = snapshot.values.get("turn")
-    return Standing("interrupted" if snapshot.next or (marker and marker.get("open")) else "idle")
+    # Tasks, not `next`: that leaves out a step that had finished when a kill came before its checkpoint.
+    return Standing("interrupted" if snapshot.tasks or (marker and marker.get("open")) else "idle")
