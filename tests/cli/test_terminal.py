@@ -24,7 +24,7 @@ def chat(place: Path) -> Iterator[Terminal]:
         yield terminal
 
 
-def test_ctrl_c_leaves_a_thread_that_goes_on(chat: Terminal, here: Command) -> None:
+def test_ctrl_c_leaves_a_thread_that_goes_on(chat: Terminal, here: Command, place: Path) -> None:
     """In the middle of a tool: the chat says how to go on, and it works; at the prompt it only says how to leave."""
     chat.see("you> ")
     chat.type("slow\n")
@@ -38,6 +38,7 @@ def test_ctrl_c_leaves_a_thread_that_goes_on(chat: Terminal, here: Command) -> N
     chat.see("Results: waited\n")
     chat.see("you> ")
     assert chat.leave() == 0
+    assert (place / "log").read_text() == "slow\n"  # the tool had finished when the turn stopped: not run again
     assert here("sessions", "--json").data["items"][0]["status"] == "idle"
 
 
