@@ -79,7 +79,7 @@ class Agent:
         self.tools = as_tools([*tools, *own_tools])
         self.checkpointer = as_saver(checkpointer)
         by_name = {tool.name: tool for tool in self.tools if not isinstance(tool, dict)}
-        self._check(by_name, on_message_while_paused, on_changed)
+        self._check(by_name, on_message_while_paused, on_changed, limits, tool_concurrency)
         self._rules = StateRules(self.filters)
         self._transforms = [(one.name, one.token_transform) for one in self.filters if one.token_transform]
         self.graph: CompiledStateGraph[Any, Any, Any, Any] = build_loop(
@@ -99,7 +99,13 @@ class Agent:
         self._threads = Threads(self.graph, self.checkpointer, self.filters, by_name, on_message_while_paused)
         self._turns = TurnRunner(self.graph, self.filters, self._rules, durable=self.checkpointer is not None)
 
-    def _check(self, tools: Mapping[str, Any], on_message: str, on_changed: str) -> None:
+    def _check(
+        self, tools: Mapping[str, Any], on_message: str, on_changed: str, limits: Any, concurrency: int | None
+    ) -> None:
+        if not isinstance(limits, Limits):
+            raise ConfigurationError(f"limits is Limits(...), not {type(limits).__name__}")
+        if concurrency is not None and concurrency < 1:
+            raise ConfigurationError(f"tool_concurrency is at least 1, not {concurrency}")
         if on_message not in ("refuse", "supersede"):
             raise ConfigurationError(f'on_message_while_paused is "refuse" or "supersede", not {on_message!r}')
         if on_changed != "refuse":
@@ -232,6 +238,8 @@ class Agent:
         ), here
 
     def _invocation(self, thread: str, options: CallOptions) -> Invocation:
+        if unknown := sorted(set(options) - CallOptions.__annotations__.keys()):
+            raise TypeError(f"there is no option {unknown[0]!r}; there are {', '.join(CallOptions.__annotations__)}")
         given: dict[str, Any] = {name: options.get(name) for name in ("owner", "user", "env", "filters_env")}
         prompts = as_system(options.get("system_prompt"))
         return Invocation(turn=new_turn_id(), thread=thread, prompts=prompts, **given)
@@ -356,7 +364,7 @@ class Agent:
         config = self._config(here, {})
         with running.claim(key, here, 0):
             head = self._threads.head(config)
-            if not head.next and not head.marker:
+            if not head.open and not head.marker:
                 return False
             self._threads.close(config, thread, head, CANCELLED, "cancelled")
             return True

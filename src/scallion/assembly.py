@@ -69,6 +69,8 @@ def as_saver(checkpointer: Any) -> Any:
 
 def as_messages(input: Any) -> list[BaseMessage]:
     """The messages of an input: a text, a message, or a list of messages or OpenAI dicts."""
+    if isinstance(input, str) and not input.strip():
+        raise ConfigurationError("input is an empty text")
     if isinstance(input, str):
         return [HumanMessage(input)]
     if isinstance(input, BaseMessage | dict):

@@ -10,7 +10,7 @@ from contextvars import copy_context
 from typing import Any
 
 from scallion.bridge import enter_async, enter_sync
-from scallion.events import Event
+from scallion.events import Event, Reasoning, Token, ToolCallDelta
 from scallion.loop.invocation import Cancelled, Invocation
 from scallion.values import Completed, Paused
 
@@ -25,9 +25,8 @@ def stream(work: Work, here: Invocation) -> Iterator[Event | Result]:
     outcome: list[Any] = []
 
     def emit(event: Event) -> None:
-        if here.cancelled:
-            raise Cancelled
-        events.put(event)
+        if not _stopped(here, event):
+            events.put(event)
 
     def run() -> None:
         try:
@@ -57,8 +56,8 @@ async def astream(work: Work, here: Invocation) -> AsyncIterator[Event | Result]
     owner = threading.get_ident()
 
     def emit(event: Event) -> None:
-        if here.cancelled:
-            raise Cancelled
+        if _stopped(here, event):
+            return
         if threading.get_ident() == owner:
             events.put_nowait(event)
         else:  # a synchronous tool that runs in a thread
@@ -75,6 +74,13 @@ async def astream(work: Work, here: Invocation) -> AsyncIterator[Event | Result]
         here.cancelled = True
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+def _stopped(here: Invocation, event: Event) -> bool:
+    """Whether the reader is gone. A text is cut short then; what finished is kept, and the next call is not begun."""
+    if here.cancelled and isinstance(event, Token | Reasoning | ToolCallDelta):
+        raise Cancelled
+    return here.cancelled
 
 
 def _raised_or_result(outcome: Any) -> Any:

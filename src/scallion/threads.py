@@ -73,10 +73,11 @@ def _sleep(seconds: float) -> None:
 
 @dataclass(frozen=True)
 class Head:
-    """Where a thread stands: the values of its newest checkpoint, what comes next, who is waited for."""
+    """Where a thread stands: the values of its newest checkpoint, whether more comes, who is waited for."""
 
     values: Mapping[str, Any]
-    next: tuple[str, ...]
+    open: bool
+    """Whether the loop has not come to its end; its last tasks may all have finished, and only not been applied."""
     interrupts: Sequence[Any]
 
     @property
@@ -116,7 +117,7 @@ class Threads:
     def head(self, config: Mapping[str, Any]) -> Head:
         """Where the thread stands."""
         snapshot = call(self._graph.get_state, self._graph.aget_state, config)
-        return Head(snapshot.values, snapshot.next, snapshot.interrupts)
+        return Head(snapshot.values, bool(snapshot.tasks), snapshot.interrupts)
 
     def ready(self, config: Mapping[str, Any], thread: str, *, full: bool) -> Head | None:
         """Make the thread ready for a new message: refuse or supersede a pause, close calls that a crash left open.
@@ -131,10 +132,12 @@ class Threads:
         head = self.head(config)
         if head.interrupts:
             approvals = self.approvals(head, thread)
+            if all(one.status in ("cancelled", "superseded") for one in approvals):
+                return self.close(config, thread, head, CANCELLED, None)  # closed in the inbox, without the graph
             if self._on_message == "refuse":
                 raise ThreadPaused(thread, approvals)
             return self.close(config, thread, head, SUPERSEDED, "superseded")
-        if head.next:
+        if head.open:
             return self.close(config, thread, head, UNKNOWN_OUTCOME, None)
         return head
 
@@ -154,7 +157,7 @@ class Threads:
         if status is not None and self.ledger is not None:
             call(self.ledger.close, self.ledger.aclose, thread, status)
         graph = self._graph
-        if head.next:
+        if head.open:
             call(graph.update_state, graph.aupdate_state, config, None, as_node=END)
             head = self.head(config)
         answers = [
@@ -181,9 +184,9 @@ class Threads:
         if not head.interrupts:
             if decisions is not None:
                 raise NotPaused(thread, f"thread {thread!r} has nothing to decide")
-            if not head.next and not head.marker:
+            if not head.open and not head.marker:
                 raise NotPaused(thread)
-            return Resumption(head.values, None, ended=not head.next)
+            return Resumption(head.values, None, ended=not head.open)
         approvals = self.approvals(head, thread)
         given = {one.id: one.decision for one in approvals if one.decision is not None}
         if decisions is not None:

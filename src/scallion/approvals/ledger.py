@@ -44,7 +44,7 @@ def open_approvals(interrupts: Sequence[Any], thread: str, ledger: Any) -> list[
 
 
 def _known(asked: Approval, row: Approval | None) -> Approval:
-    if row is None or row.status not in ("pending", "decided", "expired"):
+    if row is None or row.status == "used":
         return asked
     return asked.replace(
         status=row.status, decision=row.decision, decided_by=row.decided_by, decided_at=row.decided_at, owner=row.owner

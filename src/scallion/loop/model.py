@@ -17,6 +17,7 @@ from langchain_core.messages import (
     message_chunk_to_message,
 )
 from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.errors import GraphBubbleUp
 
 from scallion.bridge import wait, waits_on_loop
@@ -60,7 +61,7 @@ class ModelCall:
     def _call(
         self, bound: Runnable[Any, Any], request: ChatRequest, messages: list[BaseMessage], here: Invocation
     ) -> AIMessage:
-        if here.emit is None:
+        if here.emit is None and not streams_itself(request.model):
             ask, aask = (lambda: bound.invoke(messages, QUIET)), (lambda: bound.ainvoke(messages, QUIET))
             return cast("AIMessage", self._either(request, ask, aask))
         stream = _Stream(here)
@@ -93,6 +94,15 @@ class ModelCall:
                 self._bound.clear()
             self._bound[key] = found
         return found[1].bind(**request.settings) if request.settings else found[1]
+
+
+def streams_itself(model: Any) -> bool:
+    """Whether `invoke` would stream and merge the pieces itself, past the checks of `assembled`."""
+    if getattr(model, "streaming", False) is True:
+        return True
+    callbacks: Any = (var_child_runnable_config.get() or {}).get("callbacks")
+    handlers = getattr(callbacks, "handlers", callbacks) or ()
+    return any("_StreamingCallbackHandler" in (kind.__name__ for kind in type(one).__mro__) for one in handlers)
 
 
 def bind_tools(model: BaseChatModel, tools: Sequence[Any], choice: Any) -> Runnable[Any, Any]:
@@ -212,7 +222,10 @@ def assembled(chunks: Sequence[AIMessageChunk]) -> AIMessage:
         meta.get(mark) for mark in ("finish_reason", "stop_reason", "status")
     ):
         raise ModelError("transient", "the model failed: its stream ended early")
-    message = cast("AIMessage", message_chunk_to_message(merged))
+    indices = [part.get("index") for part in merged.tool_call_chunks if part.get("index") is not None]
+    if len(indices) != len(set(indices)):
+        raise ModelError("transient", "the model failed: its stream started twice")
+    message = _without_empty_texts(cast("AIMessage", message_chunk_to_message(merged)))
     parsed = [(part, _json_object(part["args"])) for part in merged.tool_call_chunks]
     if all(args is not None for _, args in parsed):
         return message
@@ -227,6 +240,13 @@ def assembled(chunks: Sequence[AIMessageChunk]) -> AIMessage:
         if args is None
     ]
     return message.model_copy(update={"tool_calls": good, "invalid_tool_calls": bad})
+
+
+def _without_empty_texts(message: AIMessage) -> AIMessage:
+    """Merging leaves empty texts between blocks, which providers refuse when they are sent back."""
+    if not isinstance(message.content, list) or "" not in message.content:
+        return message
+    return message.model_copy(update={"content": [block for block in message.content if block != ""]})
 
 
 def _json_object(text: str | None) -> dict[str, Any] | None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolCall, ToolMessage
 from langgraph.graph.message import add_messages
+from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
 
 from scallion.filters.state import StateRules, States
 
