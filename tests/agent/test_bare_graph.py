@@ -251,7 +251,7 @@ def test_durability_and_stream_modes_of_langgraph_are_taken(any_saver: Any) -> N
 def test_a_decided_parallel_call_runs_alone_and_the_other_stays_open(run: Any) -> None:
     script = [asks(call("send", "c1", text="a"), call("send", "c2", text="b")), "ok"]
     agent, log = desk(InMemorySaver(), script=script)
-    first, second = run(agent.graph, GO)["__interrupt__"]
+    first, second = sorted(run(agent.graph, GO)["__interrupt__"], key=lambda one: one.value["args"]["text"])
     state = run(agent.graph, Command(resume={second.id: {"type": "approve"}}))
     assert [one.id for one in state["__interrupt__"]] == [first.id]
     assert log == ["send b"]

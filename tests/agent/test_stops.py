@@ -131,12 +131,13 @@ def until_cancelled() -> None:
 
 def left_in_its_tool(saver: Any, colour: str, onion: list[Any]) -> tuple[Agent, Log]:
     """An agent whose stream was closed while its tool was running; the tool then finished its effect."""
-    log = Log()
+    log, started = Log(), threading.Event()
 
     @tool
     def send(text: str) -> str:
         """Send."""
-        if text == "go":
+        if not started.is_set():
+            started.set()
             until_cancelled()
         log.append(text)
         return f"send did {text}"
@@ -147,6 +148,7 @@ def left_in_its_tool(saver: Any, colour: str, onion: list[Any]) -> tuple[Agent, 
         stream = agent.astream("go", thread="t", durability="sync")
         async for event in stream:
             if isinstance(event, ToolStarted):
+                await asyncio.to_thread(waited, started)
                 break
         await stream.aclose()
 
@@ -156,6 +158,7 @@ def left_in_its_tool(saver: Any, colour: str, onion: list[Any]) -> tuple[Agent, 
     stream = agent.stream("go", thread="t", durability="sync")
     for event in stream:
         if isinstance(event, ToolStarted):
+            waited(started)
             break
     stream.close()
     return agent, log
