@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.crash import worker
 from tests.crash.worker import Desk
-from tests.loop.scripts import assert_valid, history, results
+from tests.loop.scripts import assert_valid, history, results, told
 
 from scallion import Completed, NotPaused, Paused, approve
 
@@ -37,7 +37,7 @@ def killed(step: Callable[..., None], *args: Any) -> None:
     assert code == -signal.SIGKILL, f"the process was to be killed, and ended with {code}"
 
 
-def dies(desk: Desk, point: str, message: str = "mail", *, gate: bool = False, turn_filter: bool = False) -> None:
+def dies(desk: Desk, point: str, message: str = "mail", *, gate: bool = False, turn_filter: str = "") -> None:
     """A turn of the desk is killed at that point."""
     killed(worker.dying_turn, desk, point, message, gate, turn_filter)
 
@@ -146,29 +146,45 @@ def test_killed_between_the_result_and_the_next_model_call_a_new_message_finds_t
 
 
 def test_killed_before_the_commit_of_a_turn_recover_finishes_it_without_model_or_tool(desk: Desk) -> None:
-    dies(desk, "before the commit of the turn", turn_filter=True)
+    dies(desk, "before the commit of the turn", turn_filter="plain")
     before = desk.effects
-    recovered(desk, turn_filter=True)
+    recovered(desk, turn_filter="plain")
     assert desk.effects == before == ["model 1", "mail", "model 3"]
 
 
 def test_killed_before_the_commit_of_a_turn_a_new_message_finishes_it_first(desk: Desk) -> None:
-    dies(desk, "before the commit of the turn", turn_filter=True)
-    done = takes_a_message(desk, turn_filter=True)
+    dies(desk, "before the commit of the turn", turn_filter="plain")
+    done = takes_a_message(desk, turn_filter="plain")
     assert count(desk, "mail") == 1
     assert [one.text for one in done.messages if one.type == "ai" and one.text] == ["all done", "all done"]
 
 
 def test_killed_inside_a_tool_under_a_turn_filter_recovers(desk: Desk) -> None:
-    dies(desk, "inside the tool, before its effect", "look mail", turn_filter=True)
-    recovered(desk, turn_filter=True)
+    dies(desk, "inside the tool, before its effect", "look mail", turn_filter="plain")
+    recovered(desk, turn_filter="plain")
     assert (count(desk, "look"), count(desk, "mail"), count(desk, "model 1")) == (1, 1, 1)
 
 
 def test_killed_inside_a_tool_under_a_turn_filter_takes_a_new_message(desk: Desk) -> None:
-    dies(desk, "inside the tool, before its effect", "look mail", turn_filter=True)
-    takes_a_message(desk, turn_filter=True)
+    dies(desk, "inside the tool, before its effect", "look mail", turn_filter="plain")
+    takes_a_message(desk, turn_filter="plain")
     assert (count(desk, "look"), count(desk, "mail")) == (2, 0)
+
+
+def test_killed_in_the_second_attempt_recover_goes_on_there_and_keeps_one_history(desk: Desk) -> None:
+    dies(desk, "inside the second attempt", turn_filter="again")
+    done = recovered(desk, turn_filter="again")
+    assert (count(desk, "mail"), done.attempts) == (1, 2)
+    assert told(history(desk.agent(), "t")) == ["user: mail", "model: mail", "tool: mailed", "model: all done"]
+
+
+def test_killed_in_the_second_attempt_a_new_message_finds_neither_the_rejected_answer_nor_the_feedback(
+    desk: Desk,
+) -> None:
+    dies(desk, "inside the second attempt", turn_filter="again")
+    takes_a_message(desk, turn_filter="plain")
+    assert count(desk, "mail") == 1
+    assert told(history(desk.agent(), "t"))[:4] == ["user: mail", "model: mail", "tool: mailed", "user: look"]
 
 
 def test_killed_while_paused_the_thread_resumes_with_what_was_shown(desk: Desk) -> None:

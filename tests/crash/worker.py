@@ -26,10 +26,27 @@ POINTS = (
     "inside the tool, after its effect",
     "before the result is stored",
     "before the next model call",
+    "inside the second attempt",
     "before the commit of the turn",
     "before the decision is recorded",
     "after the decision is recorded",
 )
+
+
+@around_turn
+def plain(request: Any, state: Any, next: Any) -> Any:
+    """Stand around the turn, and do nothing."""
+    return next(request)
+
+
+@around_turn
+def again(request: Any, state: Any, next: Any) -> Any:
+    """Reject the first answer."""
+    result = next(request)
+    return next(request.replace(messages=[*result.messages, HumanMessage("wrong")], load_history=False))
+
+
+TURN_FILTERS = {"": [], "plain": [plain], "again": [again]}
 
 
 @dataclass(frozen=True)
@@ -52,13 +69,13 @@ class Desk:
             file.flush()
             os.fsync(file.fileno())
 
-    def agent(self, *, gate: bool = False, turn_filter: bool = False, point: str = "") -> Agent:
+    def agent(self, *, gate: bool = False, turn_filter: str = "", point: str = "") -> Agent:
         """The desk: it looks up, then mails, then answers."""
-        onion = [filters.approval({"mail": True})] if gate else []
+        gates = [filters.approval({"mail": True})] if gate else []
         return Agent(
             ScriptedModel(lambda messages: self._say(messages, point)),
             tools=self._tools(point),
-            filters=[*onion, *([around_turn(name="plain")(lambda r, s, n: n(r))] if turn_filter else [])],
+            filters=[*gates, *TURN_FILTERS[turn_filter]],
             checkpointer=SQLCheckpointer(f"sqlite:///{self.folder / 'threads.db'}"),
         )
 
@@ -73,6 +90,10 @@ class Desk:
         last = messages[-1]
         if isinstance(last, ToolMessage) and point == "before the next model call":
             die()
+        if last.text == "wrong":
+            if point == "inside the second attempt":
+                die()
+            return AIMessage("all done")
         start = max(place for place, one in enumerate(messages) if isinstance(one, HumanMessage))
         self.note(f"model {len(messages[start:])}")
         if not isinstance(last, HumanMessage):
@@ -111,7 +132,7 @@ def die() -> None:
     signal.pause()
 
 
-def dying_turn(desk: Desk, point: str, message: str, gate: bool, turn_filter: bool) -> None:
+def dying_turn(desk: Desk, point: str, message: str, gate: bool, turn_filter: str) -> None:
     """Run a turn that dies at that point; when it pauses it is approved, when it ends the process ends well."""
     assert point in POINTS
     if "look" not in message:
