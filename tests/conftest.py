@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,11 +26,28 @@ def drive(mode: Mode) -> Drive:
     return lambda agent: Driver(agent, mode)
 
 
+@pytest.fixture(scope="session")
+def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An SQLite file with the schema: a copy is made faster than the schema."""
+    path = tmp_path_factory.mktemp("empty") / "agent.db"
+    SQLCheckpointer(f"sqlite:///{path}").close()
+    return path
+
+
 @pytest.fixture
-def sql(tmp_path: Path) -> Iterator[SQLCheckpointer]:
+def sql(tmp_path: Path, empty_database: Path) -> Iterator[SQLCheckpointer]:
     """A saver on an SQLite file of its own."""
-    with SQLCheckpointer(f"sqlite:///{tmp_path / 'agent.db'}") as saver:
+    path = tmp_path / "agent.db"
+    for part in empty_database.parent.iterdir():  # the write-ahead log too, if it is still there
+        shutil.copy(part, path.with_name(part.name))
+    with SQLCheckpointer(f"sqlite:///{path}") as saver:
         yield saver
+
+
+@pytest.fixture
+def memory() -> InMemorySaver:
+    """LangGraph's saver, where it does not matter which one keeps the thread."""
+    return InMemorySaver()
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -79,11 +79,11 @@ class TestAroundTheModel:
     """Pauses in the chat chain."""
 
     @pytest.mark.parametrize("colour", ["def", "async"])
-    def test_the_draft_that_was_shown_is_the_answer(self, drive: Drive, any_saver: Any, colour: str) -> None:
+    def test_the_draft_that_was_shown_is_the_answer(self, drive: Drive, memory: Any, colour: str) -> None:
         """The model is not asked again."""
         trace: list[str] = []
         model = counted_drafts()
-        agent = Agent(model, filters=[reviews(trace, colour)], checkpointer=any_saver)
+        agent = Agent(model, filters=[reviews(trace, colour)], checkpointer=memory)
         driver = drive(agent)
         paused, _ = driver.start("go", thread="t")
         assert isinstance(paused, Paused)
@@ -116,7 +116,7 @@ class TestAroundTheModel:
         result, _ = driver.resume("t", approve())
         assert (result.answer, desk.ran, len(model.calls)) == ("end", ["refund 7"], 2)
 
-    def test_several_pauses_in_one_hook_are_asked_in_order(self, drive: Drive, any_saver: Any) -> None:
+    def test_several_pauses_in_one_hook_are_asked_in_order(self, drive: Drive, memory: Any) -> None:
         def thorough(request: Any, state: Any, next: Any) -> Any:
             first = pause("before?").message
             out = next(request)
@@ -125,7 +125,7 @@ class TestAroundTheModel:
             return out.replace(message=AIMessage(f"{first} {second} {third} {out.message.text}"))
 
         model = counted_drafts()
-        driver = drive(Agent(model, filters=[Filter("f", around_chat=thorough)], checkpointer=any_saver))
+        driver = drive(Agent(model, filters=[Filter("f", around_chat=thorough)], checkpointer=memory))
         outcome, _ = driver.start("go", thread="t")
         asked = []
         for word in ("a", "b", "c"):
@@ -136,7 +136,7 @@ class TestAroundTheModel:
         assert outcome.answer == "a b c draft 1"
         assert len(model.calls) == 1
 
-    def test_pauses_of_nested_layers_keep_their_answers_apart(self, drive: Drive, any_saver: Any) -> None:
+    def test_pauses_of_nested_layers_keep_their_answers_apart(self, drive: Drive, memory: Any) -> None:
         """Outer before, inner before, inner after, outer after."""
 
         def asker(name: str) -> Filter:
@@ -150,7 +150,7 @@ class TestAroundTheModel:
 
         model = counted_drafts()
         stack = [asker("outer"), Filter("between", around_chat=apasses), asker("inner")]
-        driver = drive(Agent(model, filters=stack, checkpointer=any_saver))
+        driver = drive(Agent(model, filters=stack, checkpointer=memory))
         outcome, _ = driver.start("go", thread="t")
         asked = []
         for word in "ABCD":
@@ -163,7 +163,7 @@ class TestAroundTheModel:
 
     @pytest.mark.parametrize("colour", ["def", "async"])
     def test_a_retry_whose_second_attempt_paused_goes_on_as_the_second(
-        self, drive: Drive, any_saver: Any, colour: str
+        self, drive: Drive, memory: Any, colour: str
     ) -> None:
         """The error of the first attempt is seen again as a ModelError with its kind; neither call is made again."""
         trace: list[str] = []
@@ -197,7 +197,7 @@ class TestAroundTheModel:
             reviews(trace, colour),
             Filter("counts", around_chat=tells, init={"n": 0}, state_schema=Count),
         ]
-        driver = drive(Agent(model, filters=stack, checkpointer=any_saver))
+        driver = drive(Agent(model, filters=stack, checkpointer=memory))
         paused, _ = driver.start("go", thread="t")
         assert isinstance(paused, Paused)
         assert trace == ["caught transient", "shows second"]
@@ -209,7 +209,7 @@ class TestAroundTheModel:
         assert result.filter_state["counts"] == {"n": 2}
         assert result.usage["model_calls"] == 2
 
-    def test_a_rejected_draft_is_made_anew_and_only_once(self, drive: Drive, any_saver: Any) -> None:
+    def test_a_rejected_draft_is_made_anew_and_only_once(self, drive: Drive, memory: Any) -> None:
         """A finished `next`, a pause, a second `next` and a second pause."""
 
         def until_liked(request: Any, state: Any, next: Any) -> Any:
@@ -220,7 +220,7 @@ class TestAroundTheModel:
             raise AssertionError
 
         model = counted_drafts()
-        driver = drive(Agent(model, filters=[Filter("f", around_chat=until_liked)], checkpointer=any_saver))
+        driver = drive(Agent(model, filters=[Filter("f", around_chat=until_liked)], checkpointer=memory))
         outcome, _ = driver.start("go", thread="t")
         asked = []
         for decision in (reject(), reject(), approve()):
@@ -258,10 +258,10 @@ class TestAroundTheTurn:
         return Filter("release", around_turn=hook if colour == "def" else ahook)
 
     @pytest.mark.parametrize("colour", ["def", "async"])
-    def test_the_answer_that_was_shown_is_released(self, drive: Drive, any_saver: Any, colour: str) -> None:
+    def test_the_answer_that_was_shown_is_released(self, drive: Drive, memory: Any, colour: str) -> None:
         desk = Desk()
         model = ScriptedModel([asks(call("refund", order=1)), "done"])
-        driver = drive(Agent(model, tools=desk.tools, filters=[self.release(colour)], checkpointer=any_saver))
+        driver = drive(Agent(model, tools=desk.tools, filters=[self.release(colour)], checkpointer=memory))
         paused, _ = driver.start("go", thread="t")
         assert isinstance(paused, Paused)
         assert [(one.kind, one.description) for one in paused.approvals] == [("answer", "release done?")]
@@ -271,10 +271,10 @@ class TestAroundTheTurn:
         assert (desk.ran, len(model.calls)) == (["refund 1"], 2)
 
     @pytest.mark.parametrize("colour", ["def", "async"])
-    def test_twice(self, drive: Drive, any_saver: Any, colour: str) -> None:
+    def test_twice(self, drive: Drive, memory: Any, colour: str) -> None:
         """Rejected, done better, released; the rejected answer is not in the thread."""
         model = counted_drafts()
-        agent = Agent(model, filters=[self.release(colour)], checkpointer=any_saver)
+        agent = Agent(model, filters=[self.release(colour)], checkpointer=memory)
         driver = drive(agent)
         first, _ = driver.start("go", thread="t")
         assert isinstance(first, Paused)
@@ -288,11 +288,11 @@ class TestAroundTheTurn:
         assert [one.text for one in kept] == ["go", "draft 2"]
         assert driver.start("next", thread="t")[0].approvals[0].description == "release draft 3?"
 
-    def test_a_pause_of_the_loop_and_one_around_the_turn_in_one_turn(self, drive: Drive, any_saver: Any) -> None:
+    def test_a_pause_of_the_loop_and_one_around_the_turn_in_one_turn(self, drive: Drive, memory: Any) -> None:
         desk = Desk()
         model = ScriptedModel([asks(call("refund", order=1)), "done"])
         stack = [self.release(), filters.approval({"refund": True})]
-        driver = drive(Agent(model, tools=desk.tools, filters=stack, checkpointer=any_saver))
+        driver = drive(Agent(model, tools=desk.tools, filters=stack, checkpointer=memory))
         first, _ = driver.start("go", thread="t")
         assert [one.kind for one in first.approvals] == ["tool_call"]
         second, _ = driver.resume("t", approve())
@@ -300,13 +300,13 @@ class TestAroundTheTurn:
         result, _ = driver.resume("t", approve())
         assert (result.answer, desk.ran) == ("done", ["refund 1"])
 
-    def test_a_pause_before_next_around_the_turn(self, drive: Drive, any_saver: Any) -> None:
+    def test_a_pause_before_next_around_the_turn(self, drive: Drive, memory: Any) -> None:
         def admits(request: Any, state: Any, next: Any) -> Any:
             pause("admit?", allowed=("approve",))
             return next(request)
 
         model = ScriptedModel(["hello"])
-        driver = drive(Agent(model, filters=[Filter("door", around_turn=admits)], checkpointer=any_saver))
+        driver = drive(Agent(model, filters=[Filter("door", around_turn=admits)], checkpointer=memory))
         paused, _ = driver.start("go", thread="t")
         assert isinstance(paused, Paused)
         assert model.calls == []
@@ -314,7 +314,7 @@ class TestAroundTheTurn:
         assert result.answer == "hello"
         assert [one.text for one in result.messages] == ["go", "hello"]
 
-    def test_the_hook_runs_again_with_the_same_messages_and_resume_set(self, drive: Drive, any_saver: Any) -> None:
+    def test_the_hook_runs_again_with_the_same_messages_and_resume_set(self, drive: Drive, memory: Any) -> None:
         seen: list[Any] = []
 
         def notes(request: Any, state: Any, next: Any) -> Any:
@@ -324,7 +324,7 @@ class TestAroundTheTurn:
         desk = Desk()
         model = ScriptedModel([asks(call("refund", order=1)), "done"])
         stack = [Filter("notes", around_turn=notes), filters.approval(default=True)]
-        driver = drive(Agent(model, tools=desk.tools, filters=stack, checkpointer=any_saver))
+        driver = drive(Agent(model, tools=desk.tools, filters=stack, checkpointer=memory))
         driver.start("go", thread="t")
         driver.resume("t", approve())
         assert seen == [(["go"], False), (["go"], True)]
@@ -360,13 +360,13 @@ class TestInsideTools:
     @pytest.mark.parametrize("layers", [0, 2])
     @pytest.mark.parametrize("questions", [1, 2])
     def test_each_question_is_asked_once(
-        self, drive: Drive, any_saver: Any, ask: str, colour: str, layers: int, questions: int
+        self, drive: Drive, memory: Any, ask: str, colour: str, layers: int, questions: int
     ) -> None:
         done: list[str] = []
         model = ScriptedModel([asks(call("consult", questions=questions)), "end"])
         stack = [Filter("outer", around_tool=apasses), Filter("inner", around_tool=passes)][:layers]
         tool = self.consulting(ask, colour, done)
-        driver = drive(Agent(model, tools=[tool], filters=stack, checkpointer=any_saver))
+        driver = drive(Agent(model, tools=[tool], filters=stack, checkpointer=memory))
         outcome, _ = driver.start("go", thread="t")
         for n in range(questions):
             assert isinstance(outcome, Paused)
@@ -380,14 +380,14 @@ class TestInsideTools:
     @pytest.mark.parametrize("ask", ["pause", "interrupt"])
     @pytest.mark.parametrize("colour", ["def", "async"])
     def test_questions_behind_an_approval_of_the_same_call(
-        self, drive: Drive, any_saver: Any, ask: str, colour: str
+        self, drive: Drive, memory: Any, ask: str, colour: str
     ) -> None:
         """The approval's answer is not taken for the tool's, and the gate is not asked again."""
         done: list[str] = []
         model = ScriptedModel([asks(call("consult", questions=2)), "end"])
         tool = self.consulting(ask, colour, done)
         stack = [Filter("outer", around_tool=apasses), filters.approval(default=True)]
-        driver = drive(Agent(model, tools=[tool], filters=stack, checkpointer=any_saver))
+        driver = drive(Agent(model, tools=[tool], filters=stack, checkpointer=memory))
         outcome, _ = driver.start("go", thread="t")
         asked = []
         for decision in (approve(), respond("a"), respond("b")):
@@ -399,12 +399,12 @@ class TestInsideTools:
         assert results(outcome.messages) == ["a b"]
         assert done == ["ran"]
 
-    def test_two_asking_tools_at_once(self, drive: Drive, any_saver: Any) -> None:
+    def test_two_asking_tools_at_once(self, drive: Drive, memory: Any) -> None:
         """Each gets its own answer, whichever is given first."""
         done: list[str] = []
         model = ScriptedModel([asks(call("consult", "c1", questions=1), call("consult", "c2", questions=1)), "end"])
         tool = self.consulting("pause", "def", done)
-        driver = drive(Agent(model, tools=[tool], checkpointer=any_saver))
+        driver = drive(Agent(model, tools=[tool], checkpointer=memory))
         paused, _ = driver.start("go", thread="t")
         assert isinstance(paused, Paused)
         assert len({one.id for one in paused.approvals}) == 2

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage
 from langchain_core.tools import StructuredTool
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import interrupt
 from modes import Drive
 from scenes import Desk, asks, call, reply, results
@@ -18,12 +17,6 @@ from scallion import Agent, Completed, Filter, Paused, approve, filters, pause, 
 from scallion.testing import ScriptedModel
 
 CHAINS = ("turn", "chat", "tool")
-
-
-@pytest.fixture
-def saver() -> InMemorySaver:
-    """The pause is a matter of the onion: which saver keeps it is tried elsewhere."""
-    return InMemorySaver()
 
 
 def instead(request: Any) -> Any:
@@ -146,12 +139,12 @@ hooks = pytest.mark.parametrize("hook", HOOKS, ids=lambda one: one.__name__)
 
 
 @hooks
-def test_a_gate_inside_a_tool_filter_holds(drive: Drive, hook: Any, saver: Any) -> None:
+def test_a_gate_inside_a_tool_filter_holds(drive: Drive, hook: Any, memory: Any) -> None:
     """The pause of an approval passes; the tool runs once, after it; the person's verdict is what the model reads."""
     desk = Desk()
     model = ScriptedModel([asks(call("refund", order=1)), "end"])
     stack = [Filter("careless", around_tool=hook), filters.approval(default=True)]
-    driver = drive(Agent(model, tools=desk.tools, filters=stack, checkpointer=saver))
+    driver = drive(Agent(model, tools=desk.tools, filters=stack, checkpointer=memory))
     paused, _ = driver.start("go", thread="t")
     assert isinstance(paused, Paused)
     assert [(one.tool, one.args) for one in paused.approvals] == [("refund", {"order": 1})]
@@ -165,7 +158,7 @@ def test_a_gate_inside_a_tool_filter_holds(drive: Drive, hook: Any, saver: Any) 
 
 @hooks
 @pytest.mark.parametrize("chain", CHAINS)
-def test_a_pause_inside_any_chain_passes(drive: Drive, hook: Any, chain: str, saver: Any) -> None:
+def test_a_pause_inside_any_chain_passes(drive: Drive, hook: Any, chain: str, memory: Any) -> None:
     """Asked before `next` by the inner filter: nothing behind it has run when the turn waits."""
     desk = Desk()
     behind: list[str] = []
@@ -177,7 +170,7 @@ def test_a_pause_inside_any_chain_passes(drive: Drive, hook: Any, chain: str, sa
 
     model = ScriptedModel([asks(call("look", order=1)), "end"])
     stack = [Filter("careless", **{"around_" + chain: hook}), Filter("asking", **{"around_" + chain: asking})]
-    driver = drive(Agent(model, tools=desk.tools, filters=stack, checkpointer=saver))
+    driver = drive(Agent(model, tools=desk.tools, filters=stack, checkpointer=memory))
     paused, _ = driver.start("go", thread="t")
     assert isinstance(paused, Paused)
     assert [one.description for one in paused.approvals] == ["go on?"]
@@ -192,11 +185,11 @@ def test_a_pause_inside_any_chain_passes(drive: Drive, hook: Any, chain: str, sa
 
 
 @hooks
-def test_a_turn_filter_does_not_lose_a_pause_of_the_loop(drive: Drive, hook: Any, saver: Any) -> None:
+def test_a_turn_filter_does_not_lose_a_pause_of_the_loop(drive: Drive, hook: Any, memory: Any) -> None:
     desk = Desk()
     model = ScriptedModel([asks(call("refund", order=1)), "end"])
     stack = [Filter("careless", around_turn=hook), filters.approval(default=True)]
-    driver = drive(Agent(model, tools=desk.tools, filters=stack, checkpointer=saver))
+    driver = drive(Agent(model, tools=desk.tools, filters=stack, checkpointer=memory))
     paused, _ = driver.start("go", thread="t")
     assert isinstance(paused, Paused)
     assert desk.ran == []
@@ -209,7 +202,7 @@ def test_a_turn_filter_does_not_lose_a_pause_of_the_loop(drive: Drive, hook: Any
 
 @hooks
 @pytest.mark.parametrize("ask", [lambda: pause("why?").message, lambda: interrupt("why?")], ids=["pause", "interrupt"])
-def test_a_question_of_a_tool_passes_filters(drive: Drive, hook: Any, ask: Any, saver: Any) -> None:
+def test_a_question_of_a_tool_passes_filters(drive: Drive, hook: Any, ask: Any, memory: Any) -> None:
     """By our own `pause`, and by LangGraph's `interrupt`, which is an Exception."""
     done: list[str] = []
 
@@ -220,7 +213,7 @@ def test_a_question_of_a_tool_passes_filters(drive: Drive, hook: Any, ask: Any, 
         return f"said {answer if isinstance(answer, str) else answer['message']}"
 
     model = ScriptedModel([asks(call("consult")), "end"])
-    driver = drive(Agent(model, tools=[consult], filters=[Filter("careless", around_tool=hook)], checkpointer=saver))
+    driver = drive(Agent(model, tools=[consult], filters=[Filter("careless", around_tool=hook)], checkpointer=memory))
     paused, _ = driver.start("go", thread="t")
     assert isinstance(paused, Paused)
     assert done == []
@@ -231,7 +224,7 @@ def test_a_question_of_a_tool_passes_filters(drive: Drive, hook: Any, ask: Any, 
 
 
 @pytest.mark.parametrize("colour", ["def", "async"])
-def test_a_tool_that_swallows_its_own_pause_still_pauses(drive: Drive, colour: str, saver: Any) -> None:
+def test_a_tool_that_swallows_its_own_pause_still_pauses(drive: Drive, colour: str, memory: Any) -> None:
     """A bare `except` in a tool body."""
 
     def consult() -> str:
@@ -251,14 +244,14 @@ def test_a_tool_that_swallows_its_own_pause_still_pauses(drive: Drive, colour: s
         else StructuredTool.from_function(coroutine=aconsult, name="consult")
     )
     model = ScriptedModel([asks(call("consult")), "end"])
-    driver = drive(Agent(model, tools=[tool], checkpointer=saver))
+    driver = drive(Agent(model, tools=[tool], checkpointer=memory))
     paused, _ = driver.start("go", thread="t")
     assert isinstance(paused, Paused)
     result, _ = driver.resume("t", respond("because"))
     assert results(result.messages) == ["because"]
 
 
-def test_after_a_swallowed_pause_a_second_next_runs_nothing(drive: Drive, saver: Any) -> None:
+def test_after_a_swallowed_pause_a_second_next_runs_nothing(drive: Drive, memory: Any) -> None:
     """Not the inner filters, not the tool: neither when the turn stops nor beside other calls."""
     desk = Desk()
     inner: list[str] = []
@@ -276,14 +269,14 @@ def test_after_a_swallowed_pause_a_second_next_runs_nothing(drive: Drive, saver:
 
     model = ScriptedModel([asks(call("refund", order=1)), "end"])
     stack = [Filter("greedy", around_tool=greedy), Filter("sees", around_tool=sees), filters.approval(default=True)]
-    driver = drive(Agent(model, tools=desk.tools, filters=stack, checkpointer=saver))
+    driver = drive(Agent(model, tools=desk.tools, filters=stack, checkpointer=memory))
     paused, _ = driver.start("go", thread="t")
     assert isinstance(paused, Paused)
     assert (inner, desk.ran) == (["1"], [])
     assert len(paused.approvals) == 1
 
 
-def test_two_nexts_at_once_where_one_pauses(drive: Drive, saver: Any) -> None:
+def test_two_nexts_at_once_where_one_pauses(drive: Drive, memory: Any) -> None:
     """The second of a `gather` does not run behind the pause of the first."""
     desk = Desk()
 
@@ -293,13 +286,13 @@ def test_two_nexts_at_once_where_one_pauses(drive: Drive, saver: Any) -> None:
 
     model = ScriptedModel([asks(call("refund", order=1)), "end"])
     stack = [Filter("both", around_tool=both), filters.approval(default=True)]
-    driver = drive(Agent(model, tools=desk.tools, filters=stack, checkpointer=saver))
+    driver = drive(Agent(model, tools=desk.tools, filters=stack, checkpointer=memory))
     paused, _ = driver.start("go", thread="t")
     assert isinstance(paused, Paused)
     assert (len(paused.approvals), desk.ran) == (1, [])
 
 
-def test_a_pause_in_a_thread_of_the_hook_is_seen(drive: Drive, saver: Any) -> None:
+def test_a_pause_in_a_thread_of_the_hook_is_seen(drive: Drive, memory: Any) -> None:
     """`asyncio.to_thread` carries the context along."""
 
     async def asks_elsewhere(request: Any, state: Any, next: Any) -> Any:
@@ -307,13 +300,15 @@ def test_a_pause_in_a_thread_of_the_hook_is_seen(drive: Drive, saver: Any) -> No
         assert said.type == "approve"
         return await next(request)
 
-    driver = drive(Agent(ScriptedModel(["end"]), filters=[Filter("f", around_chat=asks_elsewhere)], checkpointer=saver))
+    driver = drive(
+        Agent(ScriptedModel(["end"]), filters=[Filter("f", around_chat=asks_elsewhere)], checkpointer=memory)
+    )
     paused, _ = driver.start("go", thread="t")
     assert isinstance(paused, Paused)
     assert driver.resume("t", approve())[0].answer == "end"
 
 
-def test_an_error_beside_a_pause_does_not_hide_it(drive: Drive, saver: Any) -> None:
+def test_an_error_beside_a_pause_does_not_hide_it(drive: Drive, memory: Any) -> None:
     """A filter that crashes over the signal: the turn waits, and the crash is not reported as the filter's."""
     desk = Desk()
 
@@ -326,7 +321,7 @@ def test_an_error_beside_a_pause_does_not_hide_it(drive: Drive, saver: Any) -> N
 
     model = ScriptedModel([asks(call("refund", order=1)), AIMessage("end")])
     stack = [Filter("cleans", around_tool=cleans_up), filters.approval(default=True)]
-    driver = drive(Agent(model, tools=desk.tools, filters=stack, checkpointer=saver))
+    driver = drive(Agent(model, tools=desk.tools, filters=stack, checkpointer=memory))
     paused, _ = driver.start("go", thread="t")
     assert isinstance(paused, Paused)
     assert driver.resume("t", approve())[0].answer == "end"
