@@ -98,7 +98,7 @@ class Watching(BaseCallbackHandler):
         self.tools.append((serialized["name"], more.get("metadata")))
 
 
-@pytest.mark.parametrize("saver", [None, InMemorySaver()], ids=["no saver", "memory"])
+@pytest.mark.parametrize("saver", [lambda: None, InMemorySaver], ids=["no saver", "memory"])
 def test_callbacks_tags_metadata_and_configurable_are_langchains(drive: Drive, saver: Any) -> None:
     seen: dict[str, Any] = {}
     watching = Watching()
@@ -109,7 +109,7 @@ def test_callbacks_tags_metadata_and_configurable_are_langchains(drive: Drive, s
         seen.update(config["configurable"], metadata=config["metadata"], tags=config["tags"])
         return "done"
 
-    agent = Agent(ScriptedModel([asks(call("inside")), "ok"]), tools=[inside], checkpointer=saver)
+    agent = Agent(ScriptedModel([asks(call("inside")), "ok"]), tools=[inside], checkpointer=saver())
     config = {"callbacks": [watching], "tags": ["mine"], "metadata": {"m": 1}, "configurable": {"tenant": "acme"}}
     result, _ = drive(agent).start("go", thread="t", user="ana", config=config)
     assert isinstance(result, Completed)

@@ -224,7 +224,8 @@ def test_budgets_are_shared_over_pauses(drive: Drive) -> None:
     assert (len(model.calls), len(log)) == (3, 3)
 
 
-def test_budgets_are_shared_over_reentries(drive: Drive) -> None:
+@pytest.mark.parametrize("saver", [lambda: None, InMemorySaver], ids=["no saver", "memory"])
+def test_budgets_are_shared_over_reentries(drive: Drive, saver: Any) -> None:
     @around_turn
     def again(request: Any, state: Any, next: Any) -> Any:
         result = next(request)
@@ -234,7 +235,7 @@ def test_budgets_are_shared_over_reentries(drive: Drive) -> None:
         return result
 
     model = ScriptedModel(lambda messages: "answer")
-    agent, _ = desk(model, Limits(model_calls=4), filters=[again])
+    agent, _ = desk(model, Limits(model_calls=4), filters=[again], checkpointer=saver())
     with pytest.raises(LimitExceeded):
         drive(agent).start("go", thread="t")
     assert len(model.calls) == 4
