@@ -72,6 +72,7 @@ class Database:
         self.auto_upgrade = self.is_sqlite if auto_upgrade is None else auto_upgrade
         self.closed = False
         self._owned = isinstance(target, str | URL)
+        self._is_given = isinstance(target, Engine)
         self._given_async = given_async
         self._async: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncEngine] = WeakKeyDictionary()
         self._threads: ThreadPoolExecutor | None = None
@@ -134,7 +135,7 @@ class Database:
     def close(self) -> None:
         """Close every connection that this object opened; a given engine stays open."""
         self.closed = True
-        if self._owned:
+        if not self._is_given:
             self.engine.dispose()
         if self._threads is not None:
             self._threads.shutdown(wait=False)
