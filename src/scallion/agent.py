@@ -224,6 +224,7 @@ class Agent:
     ) -> tuple[Callable[[], Result], Invocation]:
         leading, messages = split_system(as_messages(input))
         here = self._invocation(thread or uuid.uuid4().hex, options)
+        here.anonymous = thread is None and here.owner is None and here.user is None
         here.prompts = (*here.prompts, *leading)
         return (lambda: self._claimed(here, options, lambda config: self._start(messages, here, config, options))), here
 
@@ -260,8 +261,8 @@ class Agent:
 
     def _config(self, here: Invocation, options: CallOptions) -> dict[str, Any]:
         given = dict(options.get("config") or {})
-        if self.checkpointer is None:  # LangGraph copies all of this into every step: nothing to keep, nothing to copy
-            return given
+        if self.checkpointer is None and here.anonymous:
+            return given  # LangGraph copies all of this into every step: nothing to keep, nothing to copy
         who = {"owner": here.owner, "user": here.user, "agent": self.name}
         metadata = {name: value for name, value in who.items() if value is not None}
         return {

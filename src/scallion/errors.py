@@ -32,14 +32,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from scallion.values import Approval, Completed, Decision
 
 
 class ScallionError(Exception):
-    """The root of all errors that Scallion raises on purpose."""
+    """The root of all errors that Scallion raises on purpose. They can be pickled, with their attributes."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (type(self), self.args, self.__dict__)
+
+
+def _again(kind: type[ScallionError], args: tuple[Any, ...], attributes: dict[str, Any]) -> ScallionError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(attributes)
+    return error
 
 
 class ConfigurationError(ScallionError):
@@ -177,9 +187,9 @@ class AlreadyDecided(DecisionError):
         self.at = at
         self.decision = decision
         self.status = status
-        verdict = f"{decision.type} " if decision else ""
-        who = f" by {by}" if by else ""
-        super().__init__(f"approval {approval_id!r} is already {status}: {verdict}{who}".rstrip(": "))
+        told: list[str] = [decision.type] if decision else []
+        told += [f"by {by}"] if by else []
+        super().__init__(f"approval {approval_id!r} is already {status}" + (f": {' '.join(told)}" if told else ""))
 
 
 class ApprovalExpired(DecisionError):

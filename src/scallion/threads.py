@@ -182,15 +182,15 @@ class Threads:
         Raises NotPaused, or a DecisionError before anything is stored.
         """
         if not head.interrupts:
-            if decisions is not None:
-                raise NotPaused(thread, f"thread {thread!r} has nothing to decide")
             if not head.open and not head.marker:
                 raise NotPaused(thread)
+            if decisions is not None and self.ledger is not None:
+                addressed(decisions, [], self.ledger)
             return Resumption(head.values, None, ended=not head.open)
         approvals = self.approvals(head, thread)
         given = {one.id: one.decision for one in approvals if one.decision is not None}
         if decisions is not None:
-            given |= addressed(decisions, approvals)
+            given |= addressed(decisions, approvals, self.ledger)
         if not given:
             return approvals
         for one in approvals:

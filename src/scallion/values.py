@@ -154,6 +154,8 @@ class Decision:
     type: DecisionType
     args: Mapping[str, Any] | None = None
     message: Any = None
+    tool: str | None = None
+    """The tool that an edit in LangChain's form names; it cannot be another one than was shown."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: `{"type": ..., "args": ..., "message": ...}` without the keys that are not set."""

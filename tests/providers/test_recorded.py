@@ -94,6 +94,10 @@ def test_half_a_call_before_a_second_start_never_runs(provider: FakeProvider, pa
 
     schema = {"type": "object", "properties": {"value": {"type": "string"}}}
     tool = StructuredTool(name="test-tool", description="A tool.", func=test_tool, args_schema=schema)
-    ask(agent_over("messages", provider.url, tools=[tool]), "stream", "hello")
-    assert all(arguments == {"value": "Sparkle Day"} for arguments in ran)
+    agent = agent_over("messages", provider.url, tools=[tool])
+    with pytest.raises(ModelError, match="started twice"):
+        ask(agent, "stream", "hello")
+    assert ran == []
+    result, _ = ask(agent, "stream", "and now?")
+    assert result.answer == TEXT
     assert_valid(provider.bodies[-1])

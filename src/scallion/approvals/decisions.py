@@ -23,13 +23,15 @@ def read(decision: Any) -> Decision:
     if isinstance(decision, Decision):
         return decision
     if not isinstance(decision, Mapping) or decision.get("type") not in TYPES:
-        raise InvalidDecision(f'a decision is approve(), {{"type": "approve"}} or the like, not {_shape(decision)}')
-    args = decision.get("args")
-    if args is None and isinstance(edited := decision.get("edited_action"), Mapping):
-        args = edited.get("args")
+        raise InvalidDecision(f'a decision is {{"type": ...}} of {", ".join(TYPES)}; not {_shape(decision)}')
+    edited = decision.get("edited_action")
+    edited = edited if isinstance(edited, Mapping) else {}
+    args = decision.get("args", edited.get("args"))
     if args is not None and not isinstance(args, Mapping):
         raise InvalidDecision(f"the arguments of an edit are a mapping, not {type(args).__name__}")
-    return Decision(decision["type"], args=args, message=decision.get("message", decision.get("result")))
+    return Decision(
+        decision["type"], args=args, message=decision.get("message", decision.get("result")), tool=edited.get("name")
+    )
 
 
 def _shape(decision: Any) -> str:
@@ -58,6 +60,8 @@ def check_fit(approval: Approval, decision: Decision) -> None:
     if decision.type not in approval.allowed:
         allowed = ", ".join(approval.allowed)
         raise InvalidDecision(f"{decision.type!r} is not allowed here; allowed: {allowed}", approval)
+    if decision.tool not in (None, approval.tool):
+        raise InvalidDecision(f"an edit keeps the tool: {approval.tool!r}, not {decision.tool!r}", approval)
     if decision.type == "edit":
         _check_args(approval, decision)
     if decision.type == "respond":

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from scallion.approvals.decisions import TYPES, check, read
+from scallion.approvals.decisions import check, read
 from scallion.approvals.payload import approval
 from scallion.bridge import call
-from scallion.errors import InvalidDecision, UnknownApproval
+from scallion.errors import AlreadyDecided, InvalidDecision, UnknownApproval
 from scallion.values import Approval, Decision
 
 MANY = 10_000
@@ -51,12 +51,13 @@ def _known(asked: Approval, row: Approval | None) -> Approval:
     )
 
 
-def addressed(decisions: Any, approvals: Sequence[Approval]) -> dict[str, Decision]:
+def addressed(decisions: Any, approvals: Sequence[Approval], ledger: Any) -> dict[str, Decision]:
     """The decision for each approval id: from a mapping by id, one decision for all, or LangChain's list by position.
 
-    Raises UnknownApproval for an id that is not open, InvalidDecision for what is no decision.
+    Raises UnknownApproval for an id that is not there, AlreadyDecided for one that was used with another decision,
+    InvalidDecision for what is no decision.
     """
-    if isinstance(decisions, Decision) or (isinstance(decisions, Mapping) and decisions.get("type") in TYPES):
+    if isinstance(decisions, Decision) or (isinstance(decisions, Mapping) and "type" in decisions):
         decision = read(decisions)
         return {one.id: decision for one in approvals if one.status == "pending"}
     if isinstance(decisions, Mapping) and set(decisions) == {"decisions"}:
@@ -65,11 +66,20 @@ def addressed(decisions: Any, approvals: Sequence[Approval]) -> dict[str, Decisi
         raise InvalidDecision(
             f"decisions are a mapping of approval ids, or one decision, not {type(decisions).__name__}"
         )
+    given = {approval_id: read(decision) for approval_id, decision in decisions.items()}
     known = {one.id for one in approvals}
-    for approval_id in decisions:
-        if approval_id not in known:
-            raise UnknownApproval(str(approval_id))
-    return {approval_id: read(decision) for approval_id, decision in decisions.items()}
+    for approval_id in given.keys() - known:
+        _check_repeated(approval_id, given.pop(approval_id), ledger)
+    return given
+
+
+def _check_repeated(approval_id: str, decision: Decision, ledger: Any) -> None:
+    """A decision that was used may be given again, by a caller that repeats a failed resume; another one may not."""
+    if ledger is None:
+        raise UnknownApproval(approval_id)
+    row: Approval = call(ledger.get, ledger.aget, approval_id)
+    if row.decision != decision:
+        raise AlreadyDecided(row.id, by=row.decided_by, at=row.decided_at, decision=row.decision, status=row.status)
 
 
 def _by_position(decisions: Sequence[Any], approvals: Sequence[Approval]) -> dict[str, Decision]:

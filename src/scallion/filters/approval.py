@@ -59,10 +59,8 @@ class Approval(Filter):
         name = request.call["name"]
         if name in self._policies:
             return self._policies[name]
-        if self._when is not None:
-            verdict = _verdict(self._when(request.call), name)
-            if verdict is not None:
-                return verdict
+        if self._when is not None and (verdict := self._when(request.call)) is not None:
+            return _verdict(verdict, name)
         if self._by_mark:
             marked = request.tool is not None and (request.tool.metadata or {}).get("sensitive")
             return Policy() if marked else None
@@ -79,8 +77,9 @@ def approval(
     """Let a person decide tool calls before they run.
 
     `policies`: by tool name True, False or a Policy; naming a tool that the agent does not have is an error. `when`: a
-    predicate on the call `{"name", "args", "id"}` for tools that have no policy; it gives True, False or a Policy.
-    `default`: for all other tools (True gates them all). With none of the three, tools marked `sensitive` are gated.
+    predicate on the call `{"name", "args", "id"}` for tools that have no policy; it gives True, False, a Policy, or
+    None for what `default` says. `default`: for all other tools (True gates them all). With none of the three, tools
+    marked `sensitive` are gated.
     """
     return Approval(policies, when, default, name)
 

@@ -32,18 +32,19 @@ def pause(
         raise ConfigurationError("pause() was called outside of a turn")
     if not frame.run.lasting:
         raise ConfigurationError("pause() needs a checkpointer: build the Agent with checkpointer=...")
+    now = _question(frame, question, kind, tuple(allowed), schema, expires_in)
     asked = frame.asked()
-    frozen = _question(frame, question, kind, tuple(allowed), schema, expires_in)
-    if asked is not None and _shows_the_same(asked["payload"], frozen):
-        frozen = asked["payload"]
-        number = asked["n"]
-    else:
-        number = frame.fresh()
-    decision = _decision(frame, number, frozen)
+    if asked is not None and not _shows_the_same(asked["payload"], now):
+        asked = None
+    shown = now if asked is None else asked["payload"]
+    number = frame.fresh() if asked is None else int(asked["n"])
+    answered = number < len(frame.run.answers)
+    decision = _decision(frame.run.answers[number], shown, now) if answered else None
     if decision is None:
-        frame.ask({"n": len(frame.run.answers), "payload": frozen})
-        raise frame.run.pause(frozen)
-    frame.ask({"n": number, "payload": frozen})
+        shown = now if answered else shown
+        frame.ask({"n": len(frame.run.answers), "payload": shown})
+        raise frame.run.pause(shown)
+    frame.ask({"n": number, "payload": shown})
     return decision
 
 
@@ -53,16 +54,14 @@ def was_asked() -> bool:
     return frame is not None and frame.asked() is not None
 
 
-def _decision(frame: Frame, number: int, frozen: Mapping[str, Any]) -> Decision | None:
-    """The answer to a recorded question; None where there is none yet, or none that fits: then it is asked again."""
-    if number >= len(frame.run.answers):
-        return None
+def _decision(answer: Any, shown: Mapping[str, Any], now: Mapping[str, Any]) -> Decision | None:
+    """The decision in an answer, if it fits what was shown and is allowed still; otherwise it is asked again."""
     try:
-        decision = read(frame.run.answers[number])
-        check_fit(approval("", frozen, ""), decision)
+        decision = read(answer)
+        check_fit(approval("", shown, ""), decision)
     except InvalidDecision:
         return None
-    return decision
+    return decision if decision.type in now["allowed"] else None
 
 
 def _shows_the_same(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> bool:

@@ -44,26 +44,35 @@ class Pipeline:
         """Flush each transform through those behind it. Not called on an error: what is held is dropped."""
         for position, (name, transform) in enumerate(self._transforms):
             if transform.flush is not None:
-                for token in self._run(name, transform.flush, self._states[position]):
-                    self._feed(position + 1, self._as_token(token, self._last))
+                for token in self._flushed(name, transform.flush, self._states[position]):
+                    self._feed(position + 1, token)
 
     def _feed(self, position: int, token: Token) -> None:
         if position == len(self._transforms):
             if token.text:
                 self._deliver(token)
             return
+        for out in self._stepped(position, token):
+            self._feed(position + 1, out)
+
+    def _stepped(self, position: int, token: Token) -> list[Token]:
         name, transform = self._transforms[position]
-        tokens, self._states[position] = self._run(name, transform.step, token, self._states[position])
-        for out in tokens:
-            self._feed(position + 1, self._as_token(out, token))
-
-    @staticmethod
-    def _run(name: str, function: Callable[..., Any], *args: Any) -> Any:
         try:
-            return function(*args)
+            tokens, self._states[position] = transform.step(token, self._states[position])
+            return [_as_token(out, token) for out in tokens]
         except Exception as error:
-            raise FilterError(name, "token_transform") from error
+            raise FilterError(name, "token_transform", type(error).__name__) from error
 
-    @staticmethod
-    def _as_token(out: Token | str, source: Token) -> Token:
-        return out if isinstance(out, Token) else source.replace(text=out)
+    def _flushed(self, name: str, flush: Callable[[Any], Iterable[Token | str]], state: Any) -> list[Token]:
+        try:
+            return [_as_token(out, self._last) for out in flush(state)]
+        except Exception as error:
+            raise FilterError(name, "token_transform", type(error).__name__) from error
+
+
+def _as_token(out: Token | str, source: Token) -> Token:
+    if isinstance(out, Token):
+        return out
+    if isinstance(out, str):
+        return source.replace(text=out)
+    raise TypeError(f"a token transform gives tokens or texts, not {type(out).__name__}")

@@ -8,6 +8,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.errors import GraphInterrupt
 from langgraph.types import interrupt
 
 from scallion.errors import ConfigurationError
@@ -84,7 +85,9 @@ class ChatNode:
         context = here.context(state, turn, getattr(around, "context", None))
         request = ChatRequest(list(messages), list(self._tools), None, self._model, context=context)
         try:
-            reply, run = self._edge.run(request, account["filters"], budget, config, here)
+            reply, run = self._edge.run(request, account["filters"], budget, config, here, budget.made)
+        except GraphInterrupt:
+            raise  # what was used so far is kept with the pause
         except BaseException:
             budget.lose()
             raise

@@ -47,6 +47,8 @@ class Invocation:
     failures: dict[str, BaseException] = field(default_factory=dict)
     """Failures of single tool calls, raised when their batch is done."""
     cancelled: bool = False
+    anonymous: bool = False
+    """Whether the caller named neither thread nor owner nor user."""
 
     def context(self, state: Mapping[str, Any], turn: str | None, env: Any = None) -> Context:
         """What a request shows of all this; `state` is the shared state at the start of the round."""

@@ -85,7 +85,7 @@ class ToolNode:
         begun = time.monotonic()
         if here.emit is not None:
             here.emit(ToolStarted(call["id"], call["name"]))
-        reply, run = self._edge.run(request, account["filters"], state, config, here)
+        reply, run = self._edge.run(request, account["filters"], state, config, here, {})
         if reply.message.tool_call_id != call["id"]:
             raise FilterError(self._edge.path[0], "around_tool", "the reply answers another call")
         if here.emit is not None:

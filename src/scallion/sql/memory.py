@@ -157,8 +157,8 @@ class Codec:
 
 def _print(message: Any) -> bytes | None:
     """All fields as bytes, exact to the type of each; None if one is no plain data."""
-    if message.__pydantic_private__:
-        return None
+    if not hasattr(type(message), "model_fields") or message.__pydantic_private__:
+        return None  # a text of a message's module is no message
     try:
         return marshal.dumps((message.__dict__, message.__pydantic_extra__), 2)
     except (ValueError, AttributeError):
