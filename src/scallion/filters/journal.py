@@ -6,7 +6,7 @@ A frame is one call into a layer. Its record, once a pause is stored, is plain d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -83,7 +83,7 @@ class Wire:
         self.load = load
 
 
-def outcome_record(outcome: tuple[Any, BaseException | None, list[Any]], wire: Wire) -> Record:
+def outcome_record(outcome: tuple[Any, BaseException | None, Sequence[Any]], wire: Wire) -> Record:
     """Plain data for what a `next` call came to: its reply or error, and the updates of state made inside."""
     reply, error, updates = outcome
     record: Record = {"updates": [[name, update] for name, update in updates]}

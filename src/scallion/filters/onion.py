@@ -125,19 +125,12 @@ def _layer(owner: Filter, chain: Chain, hook: Callable[..., Any], inner: Innermo
     def layer(request: Any, frame: Frame) -> Any:
         frame.enter(name)
         run = frame.run
-
-        def next(request: Any) -> Any:
-            return _advance(frame, inner, request)
-
-        async def anext(request: Any) -> Any:
-            return await spawn(_advance, frame, inner, request)
-
         try:
             if asynchronous:
-                out = wait(hook(request, State(run, name), anext))
+                out = wait(hook(request, State(run, name), _async_next(frame, inner)))
             else:
-                out = hook(request, State(run, name), next)
-            reply, update = _taken(out, expected, asynchronous)
+                out = hook(request, State(run, name), lambda request: _advance(frame, inner, request))
+            reply, update = (out, None) if type(out) is expected else _taken(out, expected, asynchronous)
         except (ScallionError, GraphBubbleUp) as error:
             raise _passing(run, error) from error.__cause__
         except Exception as error:
@@ -153,6 +146,13 @@ def _layer(owner: Filter, chain: Chain, hook: Callable[..., Any], inner: Innermo
         return reply
 
     return layer
+
+
+def _async_next(frame: Frame, inner: Innermost) -> Callable[[Any], Any]:
+    async def next(request: Any) -> Any:
+        return await spawn(_advance, frame, inner, request)
+
+    return next
 
 
 def _passing(run: Run, error: Exception) -> BaseException:
@@ -209,8 +209,9 @@ def _advance(frame: Frame, inner: Innermost, request: Any) -> Any:
         record = record["open"].get(str(number))
     child = Frame(run, record, request)
     if frame.open is None:
-        frame.open = {}
-    frame.open[number] = child
+        frame.open = {number: child}
+    else:
+        frame.open[number] = child
     mark = len(run.updates)
     token = current_frame.set(child)
     try:
@@ -226,12 +227,16 @@ def _advance(frame: Frame, inner: Innermost, request: Any) -> Any:
 
 
 def _finish(frame: Frame, number: int, reply: Any, error: Exception | None, mark: int) -> None:
-    run = frame.run
-    if run.pausing is None:
-        if frame.done is None:
-            frame.done = {}
-        frame.done[number] = (reply, error, run.updates[mark:])
-        del frame.open[number]  # type: ignore[union-attr]
+    """Record what a `next` call came to; behind a pause nothing comes to an end."""
+    if frame.run.pausing is not None:
+        return
+    updates = frame.run.updates
+    outcome = (reply, error, updates[mark:] if len(updates) > mark else ())
+    if frame.done is None:
+        frame.done = {number: outcome}
+    else:
+        frame.done[number] = outcome
+    del frame.open[number]  # type: ignore[union-attr]
 
 
 def _replay(frame: Frame, number: int, finished: Record) -> Any:
