@@ -337,6 +337,8 @@ class Agent:
         context = here.context(head.values, turn_id)
         request = TurnRequest(marker.get("request") or [], resume=why, context=context)
         options_ = self._graph_options(here, options)
+        if resumption.held_id is not None:  # the checkpoint that comes next says which approval it answers
+            config["metadata"] = {**config["metadata"], "answered": resumption.held_id}
         return Turn(turn_id, here, config, request, None, options_, resumption)
 
     def _run(self, turn: Turn) -> Result:

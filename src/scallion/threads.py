@@ -217,5 +217,6 @@ class Threads:
 def _resumption(head: Head, given: Mapping[str, Decision]) -> Resumption:
     answers = {one: decision.to_json() for one, decision in given.items()}
     if head.marker and head.marker.get("hold"):
-        return Resumption(head.values, None, ended=True, held=next(iter(answers.values())))
+        held_id, held = next(iter(answers.items()))
+        return Resumption(head.values, None, ended=True, held=held, held_id=held_id)
     return Resumption(head.values, answers)

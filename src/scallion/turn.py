@@ -46,6 +46,7 @@ class Resumption:
     """Whether the loop had come to its end, so that only the rest of the turn is missing."""
     held: Any = None
     """The answer to a pause around the turn."""
+    held_id: str | None = None
 
 
 @dataclass
