@@ -99,9 +99,9 @@ class TestBadDecisions:
         assert (result.answer, desk.ran) == ("end", ["refund 1"])
 
     @pytest.mark.parametrize("bad", [one for one in BAD if one != "an unknown id"])
-    def test_a_saver_without_a_ledger_refuses_it_too(self, drive: Drive, memory: Any, bad: str) -> None:
+    def test_a_saver_without_a_ledger_refuses_it_too(self, memory: Any, bad: str) -> None:
         desk = Desk()
-        driver = drive(build(desk, memory))
+        driver = Driver(build(desk, memory), "ainvoke")
         driver.start("go", thread="t")
         with pytest.raises(BAD[bad][1]):
             driver.resume("t", BAD[bad][0])
@@ -177,18 +177,18 @@ class TestWhatWasShown:
 
     @pytest.mark.parametrize("flips_to", [False, None, True])
     def test_a_predicate_that_changes_its_mind_does_not_open_the_gate(
-        self, drive: Drive, any_saver: Any, flips_to: Any
+        self, drive: Drive, memory: Any, flips_to: Any
     ) -> None:
         for decision, ran in ((reject(), []), (approve(), ["refund 1"]), (edit({"order": 2}), ["refund 2"])):
             desk, verdict = Desk(), [True]
-            driver = drive(build(desk, any_saver, filters.approval(when=lambda call: verdict[0])))  # noqa: B023
+            driver = drive(build(desk, memory, filters.approval(when=lambda call: verdict[0])))  # noqa: B023
             paused, _ = driver.start("go", thread=decision.type)
             assert isinstance(paused, Paused)
             verdict[0] = flips_to
             assert isinstance(driver.resume(decision.type, decision)[0], Completed)
             assert desk.ran == ran
 
-    def test_a_predicate_that_crashes_at_the_resume_runs_nothing(self, drive: Drive, any_saver: Any) -> None:
+    def test_a_predicate_that_crashes_at_the_resume_runs_nothing(self, drive: Drive, memory: Any) -> None:
         desk, broken = Desk(), [False]
 
         def when(call: Any) -> bool:
@@ -196,7 +196,7 @@ class TestWhatWasShown:
                 raise KeyError("bug")
             return True
 
-        driver = drive(build(desk, any_saver, filters.approval(when=when)))
+        driver = drive(build(desk, memory, filters.approval(when=when)))
         driver.start("go", thread="t")
         broken[0] = True
         try:
@@ -229,9 +229,7 @@ class TestWhatWasShown:
         assert desk.ran == []
 
     @pytest.mark.parametrize("decision", [approve(), edit({"order": 5})])
-    def test_arguments_that_changed_since_are_asked_about_again(
-        self, drive: Drive, any_saver: Any, decision: Any
-    ) -> None:
+    def test_arguments_that_changed_since_are_asked_about_again(self, drive: Drive, memory: Any, decision: Any) -> None:
         """An outer filter rewrites the call differently at the resume: the old decision is not used for it."""
         desk, order = Desk(), [10]
 
@@ -239,7 +237,7 @@ class TestWhatWasShown:
             return next(request.replace(call={**request.call, "args": {"order": order[0]}}))
 
         stack = (Filter("rewrites", around_tool=rewrites), filters.approval(default=True))
-        driver = drive(build(desk, any_saver, *stack))
+        driver = drive(build(desk, memory, *stack))
         paused, _ = driver.start("go", thread="t")
         assert paused.approvals[0].args == {"order": 10}
         order[0] = 666
@@ -250,11 +248,11 @@ class TestWhatWasShown:
         result, _ = driver.resume("t", approve())
         assert (result.answer, desk.ran) == ("end", ["refund 666"])
 
-    def test_an_edit_passes_the_gate_again(self, drive: Drive, any_saver: Any) -> None:
+    def test_an_edit_passes_the_gate_again(self, drive: Drive, memory: Any) -> None:
         """Arguments that the gate lets through need no further question; those that it stops are asked about."""
         desk = Desk()
         gate = filters.approval(when=lambda call: call["args"]["order"] >= 100)
-        driver = drive(build(desk, any_saver, gate, calls=(call("refund", order=100),)))
+        driver = drive(build(desk, memory, gate, calls=(call("refund", order=100),)))
         driver.start("go", thread="t")
         outcome, _ = driver.resume("t", edit({"order": 5}))
         assert isinstance(outcome, Completed)

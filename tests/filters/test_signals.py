@@ -16,8 +16,6 @@ from scenes import Desk, asks, call, reply, results
 from scallion import Agent, Completed, Filter, Paused, approve, filters, pause, reject, respond
 from scallion.testing import ScriptedModel
 
-CHAINS = ("turn", "chat", "tool")
-
 
 def instead(request: Any) -> Any:
     """A reply that a filter makes up where it thinks that the chain failed."""
@@ -157,8 +155,8 @@ def test_a_gate_inside_a_tool_filter_holds(drive: Drive, hook: Any, memory: Any)
 
 
 @hooks
-@pytest.mark.parametrize("chain", CHAINS)
-def test_a_pause_inside_any_chain_passes(drive: Drive, hook: Any, chain: str, memory: Any) -> None:
+@pytest.mark.parametrize("chain", ["turn", "chat"])
+def test_a_pause_inside_the_other_chains_passes(drive: Drive, hook: Any, chain: str, memory: Any) -> None:
     """Asked before `next` by the inner filter: nothing behind it has run when the turn waits."""
     desk = Desk()
     behind: list[str] = []
@@ -174,7 +172,7 @@ def test_a_pause_inside_any_chain_passes(drive: Drive, hook: Any, chain: str, me
     paused, _ = driver.start("go", thread="t")
     assert isinstance(paused, Paused)
     assert [one.description for one in paused.approvals] == ["go on?"]
-    assert (behind, desk.ran, len(model.calls)) == ([], [], 1 if chain == "tool" else 0)
+    assert (behind, desk.ran, len(model.calls)) == ([], [], 0)
     result = paused
     for _ in range(2):  # a chat hook asks in both rounds
         if isinstance(result, Paused):

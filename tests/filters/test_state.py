@@ -183,6 +183,27 @@ def test_what_was_updated_before_a_pause_is_not_folded_twice(drive: Drive, any_s
     assert outcome.filter_state == {"asking": {"n": 222}, "inner": {"n": 1}}
 
 
+@pytest.mark.parametrize("pauses", [1, 3])
+def test_what_a_turn_hook_updated_before_it_asked_is_not_folded_twice(
+    drive: Drive, any_saver: Any, pauses: int
+) -> None:
+    """Asked before the first `next`: there is nothing yet but the updates."""
+
+    def asking(r: Any, state: Any, next: Any) -> Any:
+        for _ in range(pauses):
+            state.update(n=1)
+            pause("ok?", allowed=("approve",))
+        return next(r)
+
+    one = Filter("f", around_turn=asking, init={"n": 0}, state_schema=Sums)
+    driver = drive(Agent(ScriptedModel(["end"]), filters=[one], checkpointer=any_saver))
+    outcome, _ = driver.start("go", thread="t")
+    for _ in range(pauses):
+        assert isinstance(outcome, Paused)
+        outcome, _ = driver.resume("t", approve())
+    assert outcome.filter_state == {"f": {"n": pauses}}
+
+
 def test_state_starts_anew_each_turn_unless_its_scope_is_the_thread(drive: Drive, any_saver: Any) -> None:
     stack = [counting(name="turns"), counting(name="threads", scope="thread")]
     driver = drive(Agent(ScriptedModel(["one", "two"]), filters=stack, checkpointer=any_saver))
