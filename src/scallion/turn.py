@@ -74,6 +74,8 @@ class Turn:
     """Executed calls and their results of all attempts: they stay in the thread, whatever became of the answers."""
     paused: LoopPause | None = None
     root: Frame | None = None
+    states: States = field(default_factory=dict)
+    """The filters' states that the chain started from: a resume makes the updates again."""
     account: Mapping[str, Any] | None = None
     """The account of the turn after its last loop."""
 
@@ -109,7 +111,7 @@ class Turn:
             if one.type == "tool" or (isinstance(one, AIMessage) and one.tool_calls):
                 self.pairs[one.id] = one
 
-    def marker(self, wire: Wire, states: States, hold: Any = None) -> dict[str, Any]:
+    def marker(self, wire: Wire, hold: Any = None) -> dict[str, Any]:
         """The open-turn marker: all that a resume in another process needs."""
         assert self.root is not None
         marker = {
@@ -120,7 +122,7 @@ class Turn:
             "kept": list(self.kept_request),
             "answers": self.answers,
             "attempts": self.attempts,
-            "states": states,
+            "states": self.states,
             "replaced": self.replaced,
             "base_length": len(self.base or ()),
             "fed": sorted(one for one in self.fed if one),
@@ -146,7 +148,7 @@ class TurnRunner:
     def run(self, turn: Turn) -> Completed:
         """The result of the turn; raises LoopPause where it waits for a person."""
         saved = self._saved(turn)
-        states = saved["states"] if saved else self._start_states(turn)
+        turn.states = states = saved["states"] if saved else self._start_states(turn)
         run = Run(
             turn.wire(),
             self._rules.fold,
@@ -237,7 +239,7 @@ class TurnRunner:
         elif turn.attempts > 1 or run.updates or lost:
             written["loop"] = Step(turn.id, lost, states=run.states).plain()
         if self._durable and turn.base is not None:
-            written["turn"] = turn.marker(run.wire, run.states)
+            written["turn"] = turn.marker(run.wire)
         return {"messages": messages, **written}
 
     def _appended(self, turn: Turn, given: list[BaseMessage]) -> list[BaseMessage]:
@@ -283,7 +285,7 @@ class TurnRunner:
     def _hold(self, turn: Turn, run: Run) -> LoopPause:
         """Keep a pause around the turn in the thread, as an interrupt of the chat node."""
         assert run.pausing is not None
-        marker = turn.marker(run.wire, run.states, hold=run.pausing.payload)
+        marker = turn.marker(run.wire, hold=run.pausing.payload)
         values = self._invoke(turn, {"turn": marker})
         return LoopPause(values["__interrupt__"], values.get("messages") or [])
 
