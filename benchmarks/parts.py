@@ -126,7 +126,7 @@ def question() -> dict[str, Any]:
 
 
 def interleaved(cases: dict[str, Callable[[int], None]], *, rounds: int, repeats: int) -> dict[str, float]:
-    """Milliseconds of CPU per call of each case: the median of rounds in which all take turns, garbage collection off."""
+    """Milliseconds of CPU per call of each case: the median of rounds in which all take turns."""
     taken: dict[str, list[float]] = {name: [] for name in cases}
     for run in cases.values():
         run(2)

@@ -92,7 +92,7 @@ class ToolFinished:
 
 @dataclass(frozen=True, slots=True)
 class FilterActed:
-    """A filter did something: `action` is short_circuit, retry, ignored_error, or a word of its own."""
+    """A filter did something: `action` is short_circuit, retry, ignored_error, or the decision that it was given."""
 
     filter: str
     hook: str

@@ -102,7 +102,7 @@ class Turn:
                 thread=self.here.thread, turn=self.id,
             )  # fmt: skip
 
-        return Wire(dump, load)
+        return Wire("turn", dump, load)
 
     def note_end(self, message: BaseMessage, messages: Sequence[BaseMessage]) -> None:
         """Remember what an attempt came to, for the commit."""

@@ -78,7 +78,8 @@ class Frame:
 class Wire:
     """How the replies of one chain are stored in a journal and read back."""
 
-    def __init__(self, dump: Callable[[Any], Any], load: Callable[[Any], Any]) -> None:
+    def __init__(self, chain: str, dump: Callable[[Any], Any], load: Callable[[Any], Any]) -> None:
+        self.hook = "around_" + chain
         self.dump = dump
         self.load = load
 

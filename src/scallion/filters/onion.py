@@ -259,13 +259,16 @@ class Composed:
     ):
         self._rules = StateRules(filters)
         self._answers = answers
+        self._chain = chain
         self._path = tuple(one.name for one in filters if one.hook(chain) is not None)
         self._call = nest(filters, chain, lambda request, frame: _settled(innermost(request)))
         self.filter_state: States = self._rules.start()
 
     def __call__(self, request: Any) -> Any:
         """The reply to `request`; raises PauseSignal where a filter asks more than `answers` holds."""
-        run = Run(Wire(_same, _same), self._rules.fold, self._rules.start(), self._answers, path=self._path)
+        run = Run(
+            Wire(self._chain, _same, _same), self._rules.fold, self._rules.start(), self._answers, path=self._path
+        )
         run.free = 0
         root = Frame(run, None, request)
         token = current_frame.set(root)

@@ -9,6 +9,7 @@ from typing import Any
 from scallion.approvals.decisions import check_fit, read
 from scallion.approvals.payload import approval, payload
 from scallion.errors import ConfigurationError, InvalidDecision
+from scallion.events import FilterActed
 from scallion.filters.journal import Frame, current_frame
 from scallion.values import ApprovalKind, Decision, DecisionType, ToolRequest
 
@@ -45,6 +46,8 @@ def pause(
         frame.ask({"n": len(frame.run.answers), "payload": shown})
         raise frame.run.pause(shown)
     frame.ask({"n": number, "payload": shown})
+    if frame.run.emit is not None and frame.layer and number == len(frame.run.answers) - 1:
+        frame.run.emit(FilterActed(frame.layer, frame.run.wire.hook, decision.type))
     return decision
 
 

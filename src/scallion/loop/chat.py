@@ -23,7 +23,7 @@ from scallion.loop.platform import runtime
 from scallion.loop.state import Limits, Step, calls_of, last_batch, new_account, open_calls, turn_of
 from scallion.values import ChatReply, ChatRequest
 
-WIRE = Wire(lambda reply: reply.message, ChatReply)
+WIRE = Wire("chat", lambda reply: reply.message, ChatReply)
 
 
 class ChatNode:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from langgraph.types import Command
 
 from scallion.bridge import wait, waits_on_loop
 from scallion.errors import ConfigurationError
+from scallion.events import ToolFinished, ToolStarted
 from scallion.filters.journal import Frame
 from scallion.filters.pausing import pause
 from scallion.loop.failures import failure_kind
@@ -34,10 +36,18 @@ class ToolCallRunner:
             return _failed(call, "semantic", f"there is no tool named {call['name']!r}")
         if (tool.metadata or {}).get("external"):
             return _external(call)
-        config, state = current_config(), frame.run.extra
+        emit, begun = frame.run.emit, time.monotonic()
+        if emit is not None:
+            emit(ToolStarted(str(call["id"]), call["name"]))
+        reply = self._run(tool, call, frame.run.extra, request.context.env)
+        if emit is not None:
+            emit(ToolFinished(str(call["id"]), reply.message.status, time.monotonic() - begun))
+        return reply
+
+    def _run(self, tool: BaseTool, call: Mapping[str, Any], state: Any, env: Any) -> ToolReply:
+        config = current_config()
         try:
-            filled = self._filled(tool, call, state, config, request.context.env)
-            out = _execute(tool, filled, config)
+            out = _execute(tool, self._filled(tool, call, state, config, env), config)
         except (GraphBubbleUp, ConfigurationError):
             raise
         except Exception as error:

@@ -5,7 +5,6 @@ Whatever the filters do, each call gets exactly one result, and a call that was 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -15,7 +14,6 @@ from langchain_core.tools import BaseTool
 from langgraph.errors import GraphBubbleUp
 
 from scallion.errors import FilterError
-from scallion.events import ToolFinished, ToolStarted
 from scallion.filters.filter import Filter
 from scallion.filters.journal import Wire, dump_error
 from scallion.filters.onion import Run
@@ -38,7 +36,7 @@ def _load(record: Mapping[str, Any]) -> ToolReply:
     return ToolReply(record["message"], record["writes"], error=error)
 
 
-WIRE = Wire(_dump, _load)
+WIRE = Wire("tool", _dump, _load)
 
 
 class ToolNode:
@@ -82,14 +80,9 @@ class ToolNode:
         around = runtime(config)
         context = here.context(state, turn, getattr(around, "context", None))
         request = ToolRequest(cast("Any", call), self._tools.get(call["name"]), context)
-        begun = time.monotonic()
-        if here.emit is not None:
-            here.emit(ToolStarted(call["id"], call["name"]))
         reply, run = self._edge.run(request, account["filters"], state, config, here, {})
         if reply.message.tool_call_id != call["id"]:
             raise FilterError(self._edge.path[0], "around_tool", "the reply answers another call")
-        if here.emit is not None:
-            here.emit(ToolFinished(call["id"], reply.message.status, time.monotonic() - begun))
         return reply, run
 
     def _failed(
