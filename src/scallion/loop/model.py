@@ -17,7 +17,6 @@ from langchain_core.messages import (
     message_chunk_to_message,
 )
 from langchain_core.runnables import Runnable, RunnableConfig
-from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.errors import GraphBubbleUp
 
 from scallion.bridge import wait, waits_on_loop
@@ -26,6 +25,7 @@ from scallion.events import ModelFinished, ModelStarted, Reasoning, ToolCallDelt
 from scallion.filters.journal import Frame
 from scallion.loop.failures import model_error
 from scallion.loop.invocation import Budget, Invocation, invocation
+from scallion.loop.platform import current_config
 from scallion.values import ChatReply, ChatRequest
 
 QUIET: RunnableConfig = {"tags": ["nostream"]}
@@ -100,7 +100,7 @@ def streams_itself(model: Any) -> bool:
     """Whether `invoke` would stream and merge the pieces itself, past the checks of `assembled`."""
     if getattr(model, "streaming", False) is True:
         return True
-    callbacks: Any = (var_child_runnable_config.get() or {}).get("callbacks")
+    callbacks: Any = (current_config() or {}).get("callbacks")
     handlers = getattr(callbacks, "handlers", callbacks) or ()
     return any("_StreamingCallbackHandler" in (kind.__name__ for kind in type(one).__mro__) for one in handlers)
 
