@@ -236,7 +236,7 @@ class TurnRunner:
         if not self._durable and turn.account is not None:  # the graph forgets between two invocations
             counts = {name: lost.get(name, 0) + value for name, value in {**lost, **turn.account["counts"]}.items()}
             written["loop"] = Step(turn.id, counts, calls=turn.account["calls"], states=run.states).plain()
-        elif turn.attempts > 1 or run.updates or lost:
+        elif turn.attempts > 1 or run.states is not turn.states or lost:
             written["loop"] = Step(turn.id, lost, states=run.states).plain()
         if self._durable and turn.base is not None:
             written["turn"] = turn.marker(run.wire)

@@ -23,7 +23,7 @@ current_frame: ContextVar[Frame] = ContextVar("scallion_frame")
 class Frame:
     """One call into a layer: which of its `next` calls ended, which is open, which questions it asked."""
 
-    __slots__ = ("done", "failed", "layer", "nexts", "open", "pauses", "record", "request", "run")
+    __slots__ = ("done", "failed", "layer", "nexts", "open", "paused", "pauses", "record", "request", "run", "updates")
 
     def __init__(self, run: Run, record: Record | None, request: Any) -> None:
         self.run = run
@@ -32,6 +32,10 @@ class Frame:
         self.layer = ""
         self.failed: BaseException | None = None
         self.nexts = 0
+        self.paused = False
+        """Whether a pause came up in this call: then it came to no end, whatever a filter made of the signal."""
+        self.updates: list[Any] = []
+        """The updates of state in this call and in those inside it that came to an end."""
         self.done: dict[int, Any] | None = None
         self.open: dict[int, Frame] | None = None
         self.pauses: list[dict[str, Any]] | None = None

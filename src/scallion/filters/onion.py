@@ -19,7 +19,7 @@ from scallion.errors import ConfigurationError, FilterError, ScallionError
 from scallion.events import FilterActed
 from scallion.filters.filter import CHAINS, Chain, Filter, check, is_async
 from scallion.filters.journal import Frame, Record, Wire, current_frame, load_error
-from scallion.filters.state import Fold, State, StateRules, States, Update
+from scallion.filters.state import Fold, State, StateRules, States
 from scallion.values import ChatReply, Completed, ToolReply
 
 Innermost = Callable[[Any, Frame], Any]
@@ -41,7 +41,7 @@ class Run:
 
     __slots__ = (
         *("answers", "emit", "extra", "fold", "free", "lasting"),
-        *("path", "pausing", "states", "subject", "updates", "wire"),
+        *("path", "pausing", "states", "subject", "wire"),
     )
 
     def __init__(
@@ -64,7 +64,6 @@ class Run:
         self.path = path
         self.emit = emit
         self.subject = subject or {}
-        self.updates: list[Update] = []
         self.pausing: PauseSignal | None = None
         self.lasting = lasting
         """Whether a pause can be kept: not without a checkpointer."""
@@ -74,13 +73,13 @@ class Run:
         """The place of the first answer that no question has taken."""
 
     def update(self, name: str, update: Mapping[str, Any]) -> None:
-        """Fold an update of a filter's state in at once."""
-        self.updates.append((name, update))
+        """Fold an update of a filter's state in at once, and note it in the call that makes it."""
+        current_frame.get().updates.append((name, update))
         self.states = self.fold(self.states, ((name, update),))
 
     def adopt(self, states: States) -> None:
         """Take over the states that a loop of the graph ended with."""
-        self.updates.append(("", states))
+        current_frame.get().updates.append(("", states))
         self.states = dict(states)
 
     def replay(self, updates: Iterable[Sequence[Any]]) -> None:
@@ -93,6 +92,7 @@ class Run:
 
     def pause(self, payload: Any, native: GraphInterrupt | None = None) -> PauseSignal:
         """The signal to raise: the first pause of a run is the one that is shown."""
+        current_frame.get().paused = True
         if self.pausing is None:
             self.pausing = PauseSignal(payload, native)
         return self.pausing
@@ -198,6 +198,7 @@ def _advance(frame: Frame, inner: Innermost, request: Any) -> Any:
     """One `next` call: replayed if it had finished before the pause, run otherwise, and recorded."""
     run = frame.run
     if run.pausing is not None:  # nothing runs behind a pause that a filter tried to swallow
+        frame.paused = True
         raise run.pausing
     number = frame.nexts
     frame.nexts = number + 1
@@ -212,30 +213,34 @@ def _advance(frame: Frame, inner: Innermost, request: Any) -> Any:
         frame.open = {number: child}
     else:
         frame.open[number] = child
-    mark = len(run.updates)
     token = current_frame.set(child)
     try:
         reply = inner(request, child)
+    except PauseSignal:
+        frame.paused = True
+        raise
     except Exception as error:
         frame.failed = error
-        _finish(frame, number, None, error, mark)
+        _finish(frame, number, child, None, error)
         raise
     finally:
         current_frame.reset(token)
-    _finish(frame, number, reply, None, mark)
+    _finish(frame, number, child, reply, None)
     return reply
 
 
-def _finish(frame: Frame, number: int, reply: Any, error: Exception | None, mark: int) -> None:
-    """Record what a `next` call came to; behind a pause nothing comes to an end."""
-    if frame.run.pausing is not None:
+def _finish(frame: Frame, number: int, child: Frame, reply: Any, error: Exception | None) -> None:
+    """Record what a `next` call came to, unless it paused inside."""
+    if child.paused:
+        frame.paused = True
         return
-    updates = frame.run.updates
-    outcome = (reply, error, updates[mark:] if len(updates) > mark else ())
+    updates = child.updates
     if frame.done is None:
-        frame.done = {number: outcome}
+        frame.done = {number: (reply, error, updates)}
     else:
-        frame.done[number] = outcome
+        frame.done[number] = (reply, error, updates)
+    if updates:
+        frame.updates += updates
     del frame.open[number]  # type: ignore[union-attr]
 
 

@@ -85,13 +85,13 @@ class ChatNode:
         context = here.context(state, turn, getattr(around, "context", None))
         request = ChatRequest(list(messages), list(self._tools), None, self._model, context=context)
         try:
-            reply, run = self._edge.run(request, account["filters"], budget, config, here, budget.made)
+            reply, updates = self._edge.run(request, account["filters"], budget, config, here, budget.made)
         except GraphInterrupt:
             raise  # what was used so far is kept with the pause
         except BaseException:
             budget.lose()
             raise
-        return self._written(normalised(reply.message, messages), run.updates, turn, budget, here)
+        return self._written(normalised(reply.message, messages), updates, turn, budget, here)
 
     def _written(
         self, message: AIMessage, updates: list[Any], turn: str, budget: Budget, here: Invocation

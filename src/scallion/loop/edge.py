@@ -55,25 +55,25 @@ class Edge:
         extra: Any,
         config: RunnableConfig,
         here: Invocation,
-        counts: dict[str, float],
-    ) -> tuple[Any, Run]:
-        """The reply of the chain and the run that made it; raises LangGraph's interrupt where the chain paused.
+        made: dict[str, Any],
+    ) -> tuple[Any, list[Any]]:
+        """The reply of the chain and the updates of state; raises LangGraph's interrupt where the chain paused.
 
-        `counts` is what the innermost calls used: those made before a pause count when their replies are replayed.
+        `made` is what the innermost calls note: those made before a pause count when their replies are replayed.
         """
         answers = given_answers(config)
         journal: Journal | None = None
         for _ in answers:
             journal = keep(None)
         while True:
-            counts.clear()
-            counts.update(journal["counts"] if journal else {})
+            made.clear()
+            made.update(journal["made"] if journal else {})
             run = self._run(states, answers, extra, config, here)
             root = Frame(run, journal["root"] if journal else None, request)
             reply = _attempt(self._chain, request, root, config)
             if run.pausing is None:
-                return reply, run
-            mine = {"id": uuid.uuid4().hex, "root": root.dump(run.wire), "counts": dict(counts)}
+                return reply, root.updates
+            mine = {"id": uuid.uuid4().hex, "root": root.dump(run.wire), "made": dict(made)}
             kept = keep(mine)
             if kept["id"] == mine["id"]:
                 raise _interrupt(run.pausing)

@@ -39,7 +39,9 @@ class ToolCallRunner:
         emit, begun = frame.run.emit, time.monotonic()
         if emit is not None:
             emit(ToolStarted(str(call["id"]), call["name"]))
-        reply = self._run(tool, call, frame.run.extra, request.context.env)
+        state, made = frame.run.extra
+        made["args"] = call["args"]
+        reply = self._run(tool, call, state, request.context.env)
         if emit is not None:
             emit(ToolFinished(str(call["id"]), reply.message.status, time.monotonic() - begun))
         return reply

@@ -16,7 +16,6 @@ from langgraph.errors import GraphBubbleUp
 from scallion.errors import FilterError
 from scallion.filters.filter import Filter
 from scallion.filters.journal import Wire, dump_error
-from scallion.filters.onion import Run
 from scallion.filters.state import StateRules
 from scallion.loop.edge import Edge
 from scallion.loop.execute import ToolCallRunner
@@ -61,12 +60,12 @@ class ToolNode:
         if call.get("invalid"):
             return self._written(call, _refused(call, MALFORMED), turn, budget)
         try:
-            reply, run = self._run(call, state, config, turn, account, here)
+            reply, updates, args = self._run(call, state, config, turn, account, here)
         except GraphBubbleUp:
             raise
         except Exception as error:  # raised when the batch is done: a sibling may be in the middle of its effect
             return self._failed(call, error, turn, budget, here)
-        return self._written(call, reply, turn, budget, run.updates)
+        return self._written({**call, "args": args}, reply, turn, budget, updates)
 
     def _run(
         self,
@@ -76,14 +75,15 @@ class ToolNode:
         turn: str,
         account: Mapping[str, Any],
         here: Invocation,
-    ) -> tuple[ToolReply, Run]:
+    ) -> tuple[ToolReply, list[Any], Any]:
         around = runtime(config)
         context = here.context(state, turn, getattr(around, "context", None))
         request = ToolRequest(cast("Any", call), self._tools.get(call["name"]), context)
-        reply, run = self._edge.run(request, account["filters"], state, config, here, {})
+        made: dict[str, Any] = {}  # the arguments that the tool ran with: a person or a filter may have changed them
+        reply, updates = self._edge.run(request, account["filters"], (state, made), config, here, made)
         if reply.message.tool_call_id != call["id"]:
             raise FilterError(self._edge.path[0], "around_tool", "the reply answers another call")
-        return reply, run
+        return reply, updates, made.get("args", call["args"])
 
     def _failed(
         self, call: dict[str, Any], error: Exception, turn: str, budget: Budget, here: Invocation
