@@ -88,6 +88,8 @@ def sessions() -> None:
         sa.Column("bytes", sa.BigInteger(), nullable=False),
         sa.Column("head", exact(64), nullable=True),
         sa.Column("generation", sa.Integer(), nullable=False),
+        sa.Column("version", sa.BigInteger(), nullable=False),
+        sa.Column("item_count", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("no"),
         sa.UniqueConstraint("thread", name=f"{p}sessions_thread"),
         sqlite_autoincrement=True,
@@ -111,14 +113,13 @@ def session_tags() -> None:
 def items() -> None:
     create(
         "items",
-        sa.Column("id", number(), autoincrement=True, nullable=False),
         session(),
+        sa.Column("id", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("hash", digest(), nullable=False),
         sa.Column("type", sa.String(32), nullable=False),
         sa.Column("data", binary(), nullable=False),
-        sa.PrimaryKeyConstraint("id"),
+        sa.PrimaryKeyConstraint("session", "id"),
         sa.UniqueConstraint("session", "hash", name=f"{p}items_hash"),
-        sqlite_autoincrement=True,
     )
 
 

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, and_, or_, select
+from sqlalchemy import Connection, Row, and_, or_
 
 from scallion.sql import items, ledger, sessions
 from scallion.sql.encoding import Blob, Leaf, Many, Plan, blobs, is_runs, leaf, pack, references, unpack
-from scallion.sql.memory import Known, Memory
-from scallion.sql.tables import Tables, upsert
+from scallion.sql.memory import Known, Listed, Memory, Parent, Remembered
+from scallion.sql.prepared import prepared
+from scallion.sql.tables import Tables
 
 Versions = Mapping[str, Any]
 
@@ -38,6 +39,7 @@ class NewCheckpoint:
     present: frozenset[str]
     plan_again: Callable[[str], Plan]
     metadata: Mapping[str, Any]
+    answered: str | None = None
     session: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -60,24 +62,31 @@ class StoredCheckpoint:
 
 def put(conn: Connection, t: Tables, memory: Memory, new: NewCheckpoint, now: Any) -> Known:
     """Store the checkpoint, move the session on, and settle the approvals that it leaves behind."""
-    session = sessions.claim(conn, t, new.thread, now)
-    known = Known(memory, session.no, session.generation)
-    parent = row(conn, t, session.no, new.ns, new.parent) if new.parent else None
+    known = Known(memory, sessions.claim(conn, t, new.thread, now), new.thread, new.ns)
+    parent = _parent(conn, t, known, new)
     kept = _kept(new, parent)
-    plans = dict(new.plans) | {name: new.plan_again(name) for name in new.present - new.changed - set(kept)}
+    plans = dict(new.plans) | {name: new.plan_again(name) for name in new.present - new.changed - kept.keys()}
     form = _form(new, [*plans, *kept])
-    added = items.store(conn, t, known, [form, *_large(plans)])
-    values = _values(conn, t, known, plans, parent) | kept
+    before = {name: leaf for name, leaf in parent.values.items() if is_runs(leaf)} if parent else {}
+    added = items.store(conn, t, known, [form, *_large(plans, known, before)])
+    values = _values(conn, t, known, plans, before) | kept
     _insert(conn, t, known, new, form, _leaves(new, list(values.values())))
-    if session.open_count:
-        ledger.move_on(conn, t, session.no, new.ns, new.parent, new.id, new.metadata.get("source") == "loop")
-    size = {"bytes": session.bytes + added}
-    changes = {**new.session, "head": new.id, "updated": now, **size} if new.session else size
-    sessions.advance(conn, t, session.no, changes)
+    changes = {**new.session, "head": new.id} if new.session else {}
+    changes |= {"version": known.claimed.version + 1, "bytes": known.claimed.bytes + added}
+    sessions.advance(conn, t, known, changes, now if new.session else None)
+    if known.claimed.open_count:
+        ledger.move_on(conn, t, known.session, new)
+    known.wrote(new.id, dict(new.versions), values)
     return known
 
 
-def _kept(new: NewCheckpoint, parent: StoredCheckpoint | None) -> dict[str, Leaf]:
+def _parent(conn: Connection, t: Tables, known: Known, new: NewCheckpoint) -> Parent | StoredCheckpoint | None:
+    if new.parent is None:
+        return None
+    return known.parent(new.parent) or row(conn, t, known.session, new.ns, new.parent)
+
+
+def _kept(new: NewCheckpoint, parent: Parent | StoredCheckpoint | None) -> dict[str, Leaf]:
     """The parent's references of the channels that are the same version as there."""
     if parent is None:
         return {}
@@ -87,28 +96,26 @@ def _kept(new: NewCheckpoint, parent: StoredCheckpoint | None) -> dict[str, Leaf
     return {name: parent.values[name] for name in same if name in parent.values}
 
 
-def _large(plans: Mapping[str, Plan]) -> Iterator[Blob]:
-    """The blobs that need items: large ones, and all that a log refers to."""
-    for planned in plans.values():
+def _large(plans: Mapping[str, Plan], known: Known, before: Mapping[str, Leaf]) -> Iterator[Blob]:
+    """The blobs that need items: large ones, and all that a log refers to and did not yet."""
+    for name, planned in plans.items():
         if isinstance(planned, Many):
-            yield from planned.parts
+            after = planned.after
+            there = len(after.ids) if after and items.lies_at(after, known, before.get(name)) else 0
+            yield from planned.parts[there:]
         else:
             yield from (blob for blob in blobs(planned) if not blob.is_small)
 
 
 def _values(
-    conn: Connection, t: Tables, known: Known, plans: Mapping[str, Plan], parent: StoredCheckpoint | None
+    conn: Connection, t: Tables, known: Known, plans: Mapping[str, Plan], before: Mapping[str, Leaf]
 ) -> dict[str, Leaf]:
-    values: dict[str, Leaf] = {}
-    for name, planned in plans.items():
-        if isinstance(planned, Many):
-            before = parent.values.get(name) if parent else None
-            values[name] = items.version(
-                conn, t, known, name, known.items(planned.parts), before if is_runs(before) else None
-            )
-        else:
-            values[name] = leaf(planned, known.item)
-    return values
+    return {
+        name: items.version(conn, t, known, name, planned, before.get(name))
+        if isinstance(planned, Many)
+        else leaf(planned, known.item)
+        for name, planned in plans.items()
+    }
 
 
 def _form(new: NewCheckpoint, names: Sequence[str]) -> Blob:
@@ -131,29 +138,28 @@ def _insert(conn: Connection, t: Tables, known: Known, new: NewCheckpoint, form:
     }
     values["run"] = run if isinstance(run := new.metadata.get("run_id"), str) else None
     key = {"session": known.session, "ns": new.ns, "id": new.id}
-    conn.execute(upsert(conn, t.checkpoints, key, values))
+    prepared(conn, t).put_checkpoint.run(conn, key | values)
 
 
 def row(conn: Connection, t: Tables, session: int, ns: str, id: str) -> StoredCheckpoint | None:
     """The checkpoint of that id."""
-    c = t.checkpoints.c
-    found = conn.execute(_select(t).where(c.session == session, c.ns == ns, c.id == id)).first()
-    return _stored(found) if found else None
+    found = prepared(conn, t).row.rows(conn, of=session, within=ns, at=id)
+    return _stored(found[0]) if found else None
 
 
 def every(conn: Connection, t: Tables, session: int) -> Iterator[tuple[int, StoredCheckpoint]]:
     """All checkpoints of a session, each with the item of its form."""
-    for found in conn.execute(_select(t).where(t.checkpoints.c.session == session)):
+    for found in conn.execute(prepared(conn, t).stored.where(t.checkpoints.c.session == session)):
         yield found.form, _stored(found)
 
 
 def find(conn: Connection, t: Tables, thread: str, ns: str, id: str | None) -> StoredCheckpoint | None:
     """The checkpoint of that id, or the newest of the namespace."""
-    c = t.checkpoints.c
-    query = _select(t).where(t.sessions.c.thread == thread, c.ns == ns)
-    query = query.where(c.id == id) if id else query.order_by(c.id.desc()).limit(1)
-    found = conn.execute(query).first()
-    return _stored(found) if found else None
+    if id:
+        found = prepared(conn, t).one.rows(conn, for_thread=thread, within=ns, at=id)
+    else:
+        found = prepared(conn, t).newest.rows(conn, for_thread=thread, within=ns)
+    return _stored(found[0]) if found else None
 
 
 def page(
@@ -170,7 +176,7 @@ def page(
     """Checkpoints, newest first, that come after `after` in this order."""
     c = t.checkpoints.c
     wanted = {t.sessions.c.thread: thread, c.ns: ns, c.id: id}
-    query = _select(t).where(*(column == value for column, value in wanted.items() if value is not None))
+    query = prepared(conn, t).stored.where(*(column == value for column, value in wanted.items() if value is not None))
     if before is not None:
         query = query.where(c.id < before)
     if after is not None:
@@ -180,47 +186,53 @@ def page(
     return [_stored(row) for row in conn.execute(query)]
 
 
-def _select(t: Tables) -> Select[Any]:
-    return (
-        select(t.checkpoints, t.sessions.c.thread, t.sessions.c.generation, t.items.c.data.label("shape"))
-        .join(t.sessions, t.sessions.c.no == t.checkpoints.c.session)
-        .join(t.items, t.items.c.id == t.checkpoints.c.form)
-    )
-
-
 def _stored(row: Row[Any]) -> StoredCheckpoint:
-    fixed, names, seen, kept = unpack(bytes(row.shape))
-    numbers: Iterator[Any] = iter(unpack(bytes(row.leaves)))
+    session, ns, id, parent, _, leaves, metadata, thread, generation, shape = tuple(row)
+    fixed, names, seen, kept = unpack(bytes(shape))
+    numbers: Iterator[Any] = iter(unpack(bytes(leaves)))
     fixed["ts"] = next(numbers)
     return StoredCheckpoint(
-        session=row.session,
-        generation=row.generation,
-        thread=row.thread,
-        ns=row.ns,
-        id=row.id,
-        parent=row.parent,
+        session=session,
+        generation=generation,
+        thread=thread,
+        ns=ns,
+        id=id,
+        parent=parent,
         fixed=fixed,
         versions={name: next(numbers) for name in names},
         seen={node: {name: next(numbers) for name in channels} for node, channels in seen},
         values={name: next(numbers) for name in kept},
-        metadata=json.loads(row.metadata),
+        metadata=json.loads(metadata),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a checkpoint's leaves refer to: blobs by id, and the items of its logged lists by channel."""
+    """What a checkpoint's leaves refer to: blobs by id, and its logged lists by channel."""
 
     items: Mapping[int, Blob]
-    lists: Mapping[str, Sequence[int]]
+    lists: Mapping[str, Listed]
 
 
 def contents(conn: Connection, t: Tables, memory: Memory, stored: StoredCheckpoint, others: Sequence[Leaf]) -> Contents:
     """What the checkpoint's values and `others` (its writes' leaves) refer to."""
-    known = Known(memory, stored.session, stored.generation)
-    logged = {channel: found for channel, found in stored.values.items() if is_runs(found)}
-    lists = {channel: items.listed(conn, t, known, channel, found) for channel, found in logged.items()}
-    known.keep()
-    plain = [found for channel, found in stored.values.items() if channel not in logged]
+    remembered = memory.session(stored.session, stored.generation)
+    lists = {
+        channel: _listed(conn, t, remembered, stored, channel)
+        for channel, found in stored.values.items()
+        if is_runs(found)
+    }
+    plain = [found for channel, found in stored.values.items() if channel not in lists]
     ids = [id for found in (*plain, *others) for id in references(found)]
-    return Contents(items.fetch(conn, t, memory, chain(ids, *lists.values())), lists)
+    new = [id for one in lists.values() for id in one.ids if id not in remembered.recipes]
+    return Contents(items.fetch(conn, t, remembered, stored.session, chain(ids, new)), lists)
+
+
+def _listed(conn: Connection, t: Tables, remembered: Remembered, stored: StoredCheckpoint, channel: str) -> Listed:
+    leaf = stored.values[channel]
+    key = channel, tuple(leaf)
+    ids = remembered.lists.get(key)
+    if ids is None:
+        ids = items.listed(conn, t, stored.session, channel, leaf)
+        remembered.lists.put([(key, ids)])
+    return Listed(ids, (stored.session, stored.generation, leaf), remembered)

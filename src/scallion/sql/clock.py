@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, literal, select
+from sqlalchemy import BigInteger, Connection, select
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql import ColumnElement
 from sqlalchemy.sql.compiler import SQLCompiler
@@ -18,34 +18,37 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 
 
-class _ServerNow(FunctionElement[int]):
+class ServerNow(FunctionElement[int]):
+    """The present instant by the server's clock."""
+
     type = BigInteger()
     inherit_cache = True
 
 
-@compiles(_ServerNow, "postgresql")
-def _postgresql(element: _ServerNow, compiler: SQLCompiler, **options: Any) -> str:
+@compiles(ServerNow, "postgresql")
+def _postgresql(element: ServerNow, compiler: SQLCompiler, **options: Any) -> str:
     return "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)"
 
 
-@compiles(_ServerNow, "mysql")
-@compiles(_ServerNow, "mariadb")
-def _mysql(element: _ServerNow, compiler: SQLCompiler, **options: Any) -> str:
+@compiles(ServerNow, "mysql")
+@compiles(ServerNow, "mariadb")
+def _mysql(element: ServerNow, compiler: SQLCompiler, **options: Any) -> str:
     return "CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)"
 
 
-def stamp(conn: Connection, clock: Clock | None) -> ColumnElement[int]:
-    """The present instant as an SQL expression, so that storing it needs no question of its own."""
+def stamp(conn: Connection, clock: Clock | None) -> int | ColumnElement[int]:
+    """The present instant; a server's as an SQL expression, so that storing it needs no question of its own."""
     if clock is not None:
-        return literal(to_micros(clock()), BigInteger)
+        return to_micros(clock())
     if conn.dialect.name == "sqlite":  # its clock is this machine's
-        return literal(time.time_ns() // 1000, BigInteger)
-    return _ServerNow()
+        return time.time_ns() // 1000
+    return ServerNow()
 
 
 def read(conn: Connection, clock: Clock | None) -> datetime:
     """The present instant as a value, UTC and aware."""
-    return from_micros(conn.execute(select(stamp(conn, clock))).scalar_one())
+    now = stamp(conn, clock)
+    return from_micros(now if isinstance(now, int) else conn.execute(select(now)).scalar_one())
 
 
 def to_micros(moment: datetime) -> int:

@@ -16,11 +16,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import ormsgpack
 
 from scallion.errors import NotSerializable
+
+if TYPE_CHECKING:
+    from scallion.sql.messages import Series
 
 RUNS, LIST, DICT = 0, 1, 2
 SMALL = 48
@@ -44,6 +47,7 @@ class Dumps(Protocol):
     """Serialises values; `Codec` does."""
 
     def dump(self, value: Any) -> Blob: ...
+    def dump_list(self, value: Sequence[Any], before: Series | None) -> Many: ...
 
 
 class Loads(Protocol):
@@ -72,9 +76,11 @@ class Blob:
 
 @dataclass(frozen=True, slots=True)
 class Many:
-    """A list that was taken apart."""
+    """A list that was taken apart; a list of messages as a series, and the series whose messages it begins with."""
 
     parts: Sequence[Blob]
+    series: Series | None = None
+    after: Series | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,23 +93,19 @@ class Keyed:
 Plan = Blob | Many | Keyed
 
 
-def plan(codec: Dumps, channel: str, value: Any) -> Plan:
-    """How `value` will be stored. Raises NotSerializable."""
+def plan(codec: Dumps, channel: str, value: Any, before: Series | None = None) -> Plan:
+    """How `value` will be stored; `before` is the channel's list that is known. Raises NotSerializable."""
     try:
-        return _plan(codec, value)
+        if type(value) is dict and 0 < len(value) <= WIDE and all(type(key) is str for key in value):
+            return _apart(codec, value, Keyed({key: _listed(codec, part, None) for key, part in value.items()}))
+        return _listed(codec, value, before)
     except (TypeError, ValueError) as error:  # the encoder's error is a TypeError
         raise NotSerializable(channel, _culprit(codec, value), type(error).__name__) from None
 
 
-def _plan(codec: Dumps, value: Any) -> Plan:
-    if type(value) is dict and 0 < len(value) <= WIDE and all(type(key) is str for key in value):
-        return _apart(codec, value, Keyed({key: _listed(codec, part) for key, part in value.items()}))
-    return _listed(codec, value)
-
-
-def _listed(codec: Dumps, value: Any) -> Plan:
+def _listed(codec: Dumps, value: Any, before: Series | None) -> Plan:
     if type(value) is list and value:
-        return _apart(codec, value, Many([codec.dump(part) for part in value]))
+        return _apart(codec, value, codec.dump_list(value, before))
     return codec.dump(value)
 
 
@@ -158,8 +160,8 @@ def references(stored: Leaf) -> Iterator[int]:
             yield from references(part)
 
 
-def value(codec: Loads, stored: Leaf, items: Mapping[int, Blob], listed: Sequence[int] = ()) -> Any:
-    """The value that a leaf stands for; `listed` are the items of a logged list."""
+def value(codec: Loads, stored: Leaf, items: Mapping[int, Blob]) -> Any:
+    """The value that a leaf stands for, except the ranges of a log."""
     if isinstance(stored, int):
         return codec.load(items[stored])
     head = stored[0]
@@ -167,8 +169,6 @@ def value(codec: Loads, stored: Leaf, items: Mapping[int, Blob], listed: Sequenc
         return [value(codec, part, items) for part in stored[1:]]
     if head == DICT:
         return {key: value(codec, part, items) for key, part in zip(stored[1::2], stored[2::2], strict=True)}
-    if head == RUNS:
-        return [codec.load(items[id]) for id in listed]
     return codec.load(Blob(head, stored[1]))
 
 

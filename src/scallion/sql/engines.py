@@ -14,12 +14,12 @@ from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import Connection, Engine, StaticPool, create_engine, event
+from sqlalchemy import Connection, Engine, StaticPool, create_engine
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from scallion.errors import Closed, ConfigurationError, StorageError
-from scallion.sql import schema
+from scallion.sql import schema, sqlite
 from scallion.sql.clock import Clock
 from scallion.sql.tables import Tables
 
@@ -45,13 +45,6 @@ THREADS = 8
 
 ATTEMPTS = 10
 """How often a transaction is tried that the database gives up to end a deadlock."""
-
-PRAGMAS = (
-    "PRAGMA journal_mode=WAL",
-    "PRAGMA synchronous=FULL",
-    "PRAGMA foreign_keys=ON",
-    "PRAGMA busy_timeout=60000",
-)
 
 
 class Database:
@@ -80,7 +73,8 @@ class Database:
         self._guard = Lock()
         self._single: Any = RLock() if isinstance(self.engine.pool, StaticPool) else nullcontext()
         self._writing: Any = Lock() if self.is_sqlite else nullcontext()
-        self._writer = self.engine.execution_options(scallion_write=True)
+        keeps = self.is_sqlite and not self._is_given and not isinstance(self.engine.pool, StaticPool)
+        self._at_hand = sqlite.AtHand(self.engine) if keeps else None
 
     def run(self, work: Work[T], *, write: bool = False) -> T:
         """What `work` gives, in a transaction of its own."""
@@ -135,6 +129,8 @@ class Database:
     def close(self) -> None:
         """Close every connection that this object opened; a given engine stays open."""
         self.closed = True
+        if self._at_hand is not None:
+            self._at_hand.close()
         if not self._is_given:
             self.engine.dispose()
         if self._threads is not None:
@@ -151,11 +147,25 @@ class Database:
         return schema.current(conn, self.tables)
 
     def _work(self, work: Work[T], write: bool) -> T:
-        engine = self._writer if write else self.engine
         for attempt in range(ATTEMPTS):
-            with self._single, self._writing if write else nullcontext(), _told(attempt), engine.begin() as conn:
+            with (
+                _told(attempt),
+                self._single,
+                self._writing if write else nullcontext(),
+                self._transaction(write) as conn,
+            ):
                 return work(conn)
         raise AssertionError("unreachable: the last attempt returns or raises")
+
+    @contextmanager
+    def _transaction(self, write: bool) -> Iterator[Connection]:
+        if not self.is_sqlite:
+            with self.engine.begin() as conn:
+                yield conn
+        else:
+            opened = self._at_hand.connection() if self._at_hand is not None else self.engine.connect()
+            with opened as conn, sqlite.transaction(conn, write):
+                yield conn
 
     async def _awork(self, engine: AsyncEngine, work: Work[T]) -> T:
         for attempt in range(ATTEMPTS):
@@ -193,7 +203,8 @@ def _opened(target: str | URL | Engine | AsyncEngine) -> tuple[URL, Engine, Asyn
         url = _url(target)
         return url, _made(url), None
     if isinstance(target, Engine):
-        _prepare(target)
+        if target.dialect.name == "sqlite":
+            sqlite.prepare(target)
         return target.url, target, None
     if hasattr(target, "sync_engine"):
         if target.url.get_backend_name() == "sqlite":  # threads serve it better than its async driver
@@ -217,27 +228,8 @@ def _made(url: URL) -> Engine:
         engine = create_engine(plain, poolclass=StaticPool, connect_args={"check_same_thread": False})
     else:
         engine = create_engine(plain, pool_size=THREADS, max_overflow=4 * THREADS, pool_timeout=60)
-    _prepare(engine)
+    sqlite.prepare(engine)
     return engine
-
-
-def _prepare(engine: Engine) -> None:
-    if engine.dialect.name == "sqlite" and not event.contains(engine, "connect", _connected):
-        event.listen(engine, "connect", _connected)
-        event.listen(engine, "begin", _begun)
-
-
-def _connected(connection: Any, record: Any) -> None:
-    connection.isolation_level = None  # transactions are begun by `_begun`, not by the driver
-    cursor = connection.cursor()
-    for pragma in PRAGMAS:
-        cursor.execute(pragma)
-    cursor.close()
-
-
-def _begun(conn: Connection) -> None:
-    # A transaction that reads first and writes later cannot wait for the lock: it fails. So writers take it at once.
-    conn.exec_driver_sql("BEGIN IMMEDIATE" if conn.get_execution_options().get("scallion_write") else "BEGIN")
 
 
 @contextmanager
@@ -248,17 +240,16 @@ def _told(attempt: int) -> Iterator[None]:
     """
     try:
         yield
-    except DBAPIError as error:
-        if _was_victim(error) and attempt < ATTEMPTS - 1:
+    except (DBAPIError, sqlite.Error) as error:
+        original: Any = error.orig if isinstance(error, DBAPIError) else error
+        if _was_victim(original) and attempt < ATTEMPTS - 1:
             return
-        kind = type(error.orig).__name__
-        first = str(error.orig).splitlines()[0] if error.orig and str(error.orig) else ""
-        raise StorageError(f"the database refused: {kind}: {first}") from error.orig
+        first = str(original).splitlines()[0] if original and str(original) else ""
+        raise StorageError(f"the database refused: {type(original).__name__}: {first}") from original
 
 
-def _was_victim(error: DBAPIError) -> bool:
+def _was_victim(original: Any) -> bool:
     """Whether the database ended the transaction because of a deadlock or a conflict, so that another try helps."""
-    original: Any = error.orig
     if getattr(original, "sqlstate", None) in ("40001", "40P01"):
         return True
     arguments: Any = getattr(original, "args", ())

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, and_, func, insert, or_, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
 
-from scallion.sql.encoding import RUNS, Blob, Leaf, runs
-from scallion.sql.memory import Known, Memory
+from scallion.sql.encoding import RUNS, Blob, Leaf, Many, runs
+from scallion.sql.memory import Known, Remembered
+from scallion.sql.messages import Series
+from scallion.sql.prepared import prepared
 from scallion.sql.tables import Tables
 
 V = TypeVar("V")
@@ -25,89 +26,98 @@ def store(conn: Connection, t: Tables, known: Known, blobs: Iterable[Blob]) -> i
     wanted = known.missing(blobs)
     if not wanted:
         return 0
-    added = _inserted(conn, t, known.session, list(wanted.values()))
-    known.learn_ids(added)
-    if len(added) < len(wanted):
-        known.learn_ids(_found(conn, t, known.session, [digest for digest in wanted if digest not in added]))
-    return sum(len(wanted[digest].data) for digest in added)
+    ids = {digest: known.item_count + n for n, digest in enumerate(wanted)}
+    known.item_count += len(ids)
+    added = prepared(conn, t).add_items.run_many(conn, _rows(known.session, ids, wanted))
+    if added != len(ids):  # some were there, or the driver does not count
+        ids = _found(conn, t, known.session, list(wanted))
+    known.learn_ids(ids)
+    known.learn_blobs({id: wanted[digest] for digest, id in ids.items()})
+    return sum(len(wanted[digest].data) for digest, id in ids.items() if id >= known.claimed.item_count)
 
 
-def _inserted(conn: Connection, t: Tables, session: int, blobs: Sequence[Blob]) -> dict[bytes, int]:
-    """The ids of those blobs that were not there."""
-    dialect = {"postgresql": postgresql, "sqlite": sqlite}.get(conn.dialect.name)
-    if dialect is None:
-        there = _found(conn, t, session, [blob.hash for blob in blobs])
-        blobs = [blob for blob in blobs if blob.hash not in there]
-        if blobs:
-            conn.execute(insert(t.items), _rows(session, blobs))
-        return _found(conn, t, session, [blob.hash for blob in blobs])
-    statement = dialect.insert(t.items).on_conflict_do_nothing().returning(t.items.c.hash, t.items.c.id)
-    return {bytes(digest): id for digest, id in conn.execute(statement, _rows(session, blobs))}
-
-
-def _rows(session: int, blobs: Sequence[Blob]) -> list[dict[str, Any]]:
-    return [{"session": session, "hash": blob.hash, "type": blob.type, "data": blob.data} for blob in blobs]
+def _rows(session: int, ids: Mapping[bytes, int], blobs: Mapping[bytes, Blob]) -> list[dict[str, Any]]:
+    return [
+        {"session": session, "id": id, "hash": digest, "type": blobs[digest].type, "data": blobs[digest].data}
+        for digest, id in ids.items()
+    ]
 
 
 def _found(conn: Connection, t: Tables, session: int, hashes: Sequence[bytes]) -> dict[bytes, int]:
-    columns = select(t.items.c.hash, t.items.c.id).where(t.items.c.session == session)
     found: dict[bytes, int] = {}
     for batch in batches(hashes):
-        found.update((bytes(digest), id) for digest, id in conn.execute(columns.where(t.items.c.hash.in_(batch))))
+        rows = conn.execute(prepared(conn, t).hashes, {"of": session, "hashes": batch})
+        found.update((bytes(digest), id) for digest, id in rows)
     return found
 
 
-def fetch(conn: Connection, t: Tables, memory: Memory, ids: Iterable[int]) -> dict[int, Blob]:
+def fetch(conn: Connection, t: Tables, remembered: Remembered, session: int, ids: Iterable[int]) -> dict[int, Blob]:
     """The blobs of these items."""
     found: dict[int, Blob] = {}
     missing = []
     for id in set(ids):
-        if (blob := memory.blobs.get(id)) is None:
+        if (blob := remembered.blobs.get(id)) is None:
             missing.append(id)
         else:
             found[id] = blob
-    columns = select(t.items.c.id, t.items.c.type, t.items.c.data)
     for batch in batches(sorted(missing)):
-        rows = conn.execute(columns.where(t.items.c.id.in_(batch)))
+        rows = conn.execute(prepared(conn, t).items, {"of": session, "ids": batch})
         fresh = {id: Blob(type, bytes(data)) for id, type, data in rows}
-        memory.blobs.put(fresh.items())
+        remembered.blobs.put(fresh.items())
         found.update(fresh)
     return found
 
 
-def listed(conn: Connection, t: Tables, known: Known, channel: str, version: Leaf) -> Sequence[int]:
+def listed(conn: Connection, t: Tables, session: int, channel: str, version: Leaf) -> Sequence[int]:
     """The items of a list version, in order."""
-    if (found := known.list(channel, version)) is not None:
-        return found
-    query = select(t.entries.c.pos, t.entries.c.item).where(_within(t, known.session, channel, runs(version)))
-    by_pos = {row.pos: row.item for row in conn.execute(query)}
-    ids = [by_pos[pos] for pos in _positions(version)]
-    known.learn_list(channel, version, ids)
-    return ids
+    query = select(t.entries.c.pos, t.entries.c.item).where(_within(t, session, channel, runs(version)))
+    by_pos = {row[0]: row[1] for row in conn.execute(query)}
+    return [by_pos[pos] for pos in _positions(version)]
 
 
-def version(conn: Connection, t: Tables, known: Known, channel: str, ids: Sequence[int], base: Leaf | None) -> Leaf:
-    """The leaf of a list of items, sharing what it can with the version `base` of the same channel."""
-    before = listed(conn, t, known, channel, base) if base else []
-    if ids[: len(before)] == before:  # only appended, as nearly always
-        new = _appended(conn, t, known.session, channel, ids[len(before) :])
-        ranges = _joined([*(runs(base) if base else ()), *new])
+def version(conn: Connection, t: Tables, known: Known, channel: str, planned: Many, base: Leaf | None) -> Leaf:
+    """The leaf of a list whose parts are stored, sharing what it can with the version `base` of the same channel."""
+    if planned.after is not None and lies_at(planned.after, known, base):
+        before = planned.after.ids
+        ids = [*before, *known.items(planned.parts[len(before) :])]
     else:
-        places = _shared(ids, _places(before, _positions(base) if base else ()))
-        missing = [id for id, place in zip(ids, places, strict=True) if place is None]
-        fresh = iter(
-            [
-                pos
-                for first, last in _appended(conn, t, known.session, channel, missing)
-                for pos in range(first, last + 1)
-            ]
-        )
-        ranges = _joined((pos, pos) for pos in (next(fresh) if place is None else place for place in places))
+        before = _known_list(conn, t, known, channel, base) if base else []
+        ids = known.items(planned.parts)
+    ranges = _ranges(conn, t, known, channel, ids, before, base)
     if len(ranges) > MOST_RUNS:
-        ranges = _appended(conn, t, known.session, channel, ids)
+        ranges = _appended(conn, t, known, channel, ids)
     leaf = [RUNS, *(end for run in ranges for end in run)]
     known.learn_list(channel, leaf, ids)
+    known.learn_series(channel, leaf, planned, ids)
     return leaf
+
+
+def lies_at(series: Series, known: Known, base: Leaf | None) -> bool:
+    """Whether this is the series of the version `base`."""
+    return series.at == (known.session, known.claimed.generation, base)
+
+
+def _known_list(conn: Connection, t: Tables, known: Known, channel: str, version: Leaf) -> Sequence[int]:
+    return known.list(channel, version) or listed(conn, t, known.session, channel, version)
+
+
+def _ranges(
+    conn: Connection,
+    t: Tables,
+    known: Known,
+    channel: str,
+    ids: Sequence[int],
+    before: Sequence[int],
+    base: Leaf | None,
+) -> list[tuple[int, int]]:
+    """Where the items lie: at the places of `before` that still hold, the others appended."""
+    if ids[: len(before)] == before:  # only appended, as nearly always
+        return _joined([*(runs(base) if base else ()), *_appended(conn, t, known, channel, ids[len(before) :])])
+    places = _shared(ids, _places(before, _positions(base) if base else ()))
+    missing = [id for id, place in zip(ids, places, strict=True) if place is None]
+    added = _appended(conn, t, known, channel, missing)
+    fresh = iter([pos for first, last in added for pos in range(first, last + 1)])
+    return _joined((pos, pos) for pos in (next(fresh) if place is None else place for place in places))
 
 
 def _positions(version: Leaf) -> list[int]:
@@ -136,15 +146,18 @@ def _shared(ids: Sequence[int], places: Mapping[int, list[int]]) -> list[int | N
     return chosen
 
 
-def _appended(conn: Connection, t: Tables, session: int, channel: str, ids: Sequence[int]) -> list[tuple[int, int]]:
+def _appended(conn: Connection, t: Tables, known: Known, channel: str, ids: Sequence[int]) -> list[tuple[int, int]]:
     """The range of the channel's log where these items are now."""
     if not ids:
         return []
-    log = and_(t.entries.c.session == session, t.entries.c.channel == channel)
-    last = conn.execute(select(func.max(t.entries.c.pos)).where(log)).scalar()
-    start = 0 if last is None else last + 1
-    rows = [{"session": session, "channel": channel, "pos": start + n, "item": id} for n, id in enumerate(ids)]
-    conn.execute(insert(t.entries), rows)
+    start = known.end(channel)
+    if start is None:
+        log = and_(t.entries.c.session == known.session, t.entries.c.channel == channel)
+        last = conn.execute(select(func.max(t.entries.c.pos)).where(log)).scalar()
+        start = 0 if last is None else last + 1
+    rows = [{"session": known.session, "channel": channel, "pos": start + n, "item": id} for n, id in enumerate(ids)]
+    prepared(conn, t).add_entries.run_many(conn, rows)
+    known.learn_end(channel, start + len(ids))
     return [(start, start + len(ids) - 1)]
 
 

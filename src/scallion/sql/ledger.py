@@ -15,7 +15,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from sqlalchemy import Connection, Row, Select, and_, insert, or_, select, update
 
@@ -49,6 +49,21 @@ class Place:
     task: str
     owner: str | None = None
     user: str | None = None
+
+
+class Step(Protocol):
+    """A checkpoint that was added, as far as approvals depend on it."""
+
+    @property
+    def ns(self) -> str: ...
+    @property
+    def id(self) -> str: ...
+    @property
+    def parent(self) -> str | None: ...
+    @property
+    def metadata(self) -> Mapping[str, Any]: ...
+    @property
+    def answered(self) -> str | None: ...
 
 
 def ask(conn: Connection, t: Tables, session: int, place: Place, questions: Sequence[Question], now: Any) -> None:
@@ -116,14 +131,20 @@ def _use(conn: Connection, t: Tables, session: int, place: Place, *, except_ids:
     conn.execute(update(t.approvals).where(task, a.status.in_(OPEN), a.id.not_in(except_ids)).values(status="used"))
 
 
-def move_on(conn: Connection, t: Tables, session: int, ns: str, parent: str | None, new: str, looped: bool) -> None:
-    """A checkpoint was added. The step that it ended (`looped`) used its answers; what else was open is superseded."""
+def move_on(conn: Connection, t: Tables, session: int, new: Step) -> None:
+    """A checkpoint was added. What it says to answer, and what the step that it ended answered, is used.
+
+    What else was open is superseded.
+    """
     a = t.approvals.c
     mine = and_(a.session == session, a.status.in_(OPEN))
-    before = and_(a.ns == ns, a.checkpoint == parent)
-    if looped:
+    before = and_(a.ns == new.ns, a.checkpoint == new.parent)
+    if new.answered is not None:
+        this = and_(a.session == session, a.id == new.answered, a.status == "decided")
+        conn.execute(update(t.approvals).where(this).values(status="used"))
+    if new.metadata.get("source") == "loop":
         conn.execute(update(t.approvals).where(mine, before).values(status="used"))
-    behind = or_(before, a.root < new) if ns == "" else before
+    behind = or_(before, a.root < new.id) if new.ns == "" else before
     conn.execute(update(t.approvals).where(mine, behind).values(status="superseded"))
     sessions.recount(conn, t, session)
 

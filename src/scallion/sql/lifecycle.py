@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, and_, delete, func, insert, literal, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, Table, and_, delete, func, insert, literal, select, tuple_, update
 
 from scallion.errors import ConfigurationError, StorageError
 from scallion.sql import checkpoints, items, ledger, sessions
-from scallion.sql.checkpoints import StoredCheckpoint
-from scallion.sql.encoding import DICT, LIST, RUNS, Leaf, is_runs, pack, references, runs, unpack
+from scallion.sql.encoding import is_runs, references, runs, unpack
 from scallion.sql.tables import Tables
 
 STEPS = "counters_since_delta_snapshot"
@@ -89,10 +88,11 @@ def collect(conn: Connection, t: Tables, session: int) -> None:
         conn.execute(delete(t.entries).where(e.session == session, tuple_(e.channel, e.pos).in_(entries)))
     stored = conn.execute(select(i.id).where(i.session == session)).scalars()
     for ids in items.batches([id for id in stored if id not in used]):
-        conn.execute(delete(t.items).where(i.id.in_(ids)))
+        conn.execute(delete(t.items).where(i.session == session, i.id.in_(ids)))
     size = select(func.coalesce(func.sum(func.length(i.data)), 0)).where(i.session == session).scalar_subquery()
     # The next generation: what a process remembers of this session's items holds no longer.
-    changes = {"generation": t.sessions.c.generation + 1, "bytes": size}
+    s = t.sessions.c
+    changes = {"generation": s.generation + 1, "version": s.version + 1, "bytes": size}
     conn.execute(update(t.sessions).where(t.sessions.c.no == session).values(changes))
 
 
@@ -120,74 +120,16 @@ def copy(conn: Connection, t: Tables, source: str, target: str, now: Any) -> Non
     new = sessions.claim(conn, t, target, now).no
     if conn.execute(select(t.checkpoints.c.id).where(t.checkpoints.c.session == new).limit(1)).first():
         raise StorageError(f"the thread {target!r} exists: delete it first, or copy to another")
-    ids = _copy_items(conn, t, old, new)
-    _copy_checkpoints(conn, t, old, new, ids)
-    _copy_writes(conn, t, old, new, ids)
-    _copy_approvals(conn, t, old, new)
-    names = ("owner", "agent", "title", "preview", "message_count", "bytes", "head", "progress", "status")
+    for table in (t.items, t.entries, t.checkpoints, t.writes):  # all numbers in them are the session's own
+        _copy_rows(conn, table, old, new)
+    _copy_rows(conn, t.approvals, old, new, t.approvals.c.status.in_(ledger.OPEN))
+    names = ("owner", "agent", "title", "preview", "message_count", "bytes", "head", "progress", "status", "item_count")
     row = conn.execute(select(*(t.sessions.c[name] for name in names)).where(t.sessions.c.no == old)).one()
     conn.execute(update(t.sessions).where(t.sessions.c.no == new).values(dict(row._mapping)))
     sessions.recount(conn, t, new)
 
 
-def _copy_items(conn: Connection, t: Tables, old: int, new: int) -> dict[int, int]:
-    """The ids of the copies by those of the originals."""
-    i, e = t.items, t.entries
-    copies = select(literal(new), i.c.hash, i.c.type, i.c.data).where(i.c.session == old)
-    conn.execute(insert(i).from_select(["session", "hash", "type", "data"], copies))
-    twin = i.alias()
-    same = and_(twin.c.hash == i.c.hash, twin.c.session == new)
-    pairs = conn.execute(select(i.c.id, twin.c.id).join(twin, same).where(i.c.session == old))
-    ids = {row[0]: row[1] for row in pairs}
-    log = conn.execute(select(e.c.channel, e.c.pos, e.c.item).where(e.c.session == old)).all()
-    for batch in items.batches(log):
-        rows = [{"session": new, "channel": row.channel, "pos": row.pos, "item": ids[row.item]} for row in batch]
-        conn.execute(insert(e), rows)
-    return ids
-
-
-def _copy_checkpoints(conn: Connection, t: Tables, old: int, new: int, ids: Mapping[int, int]) -> None:
-    rows = conn.execute(select(t.checkpoints).where(t.checkpoints.c.session == old)).mappings().all()
-    stored = {(one.ns, one.id): one for _, one in checkpoints.every(conn, t, old)}
-    for batch in items.batches(rows):
-        copies = [
-            {**row, "session": new, "form": ids[row["form"]], "leaves": _leaves(row, stored[row["ns"], row["id"]], ids)}
-            for row in batch
-        ]
-        conn.execute(insert(t.checkpoints), copies)
-
-
-def _leaves(row: RowMapping, stored: StoredCheckpoint, ids: Mapping[int, int]) -> bytes:
-    numbers = unpack(bytes(row["leaves"]))
-    kept = len(numbers) - len(stored.values)
-    return pack([*numbers[:kept], *(_moved(found, ids) for found in stored.values.values())])
-
-
-def _copy_writes(conn: Connection, t: Tables, old: int, new: int, ids: Mapping[int, int]) -> None:
-    for batch in items.batches(conn.execute(select(t.writes).where(t.writes.c.session == old)).mappings().all()):
-        copies = []
-        for row in batch:
-            leaves = {
-                index: [channel, _moved(found, ids)] for index, (channel, found) in unpack(bytes(row["leaves"])).items()
-            }
-            copies.append({**row, "session": new, "leaves": pack(leaves)})
-        conn.execute(insert(t.writes), copies)
-
-
-def _copy_approvals(conn: Connection, t: Tables, old: int, new: int) -> None:
-    names = [column.name for column in t.approvals.columns if column.name not in ("no", "session")]
-    a = t.approvals.c
-    chosen = select(literal(new), *(a[name] for name in names)).where(a.session == old, a.status.in_(ledger.OPEN))
-    conn.execute(insert(t.approvals).from_select(["session", *names], chosen))
-
-
-def _moved(found: Leaf, ids: Mapping[int, int]) -> Leaf:
-    """The leaf with the ids of the copied items; positions in logs stay."""
-    if isinstance(found, int):
-        return ids[found]
-    if found[0] == LIST:
-        return [LIST, *(_moved(part, ids) for part in found[1:])]
-    if found[0] == DICT:
-        pairs = zip(found[1::2], found[2::2], strict=True)
-        return [DICT, *(half for key, part in pairs for half in (key, _moved(part, ids)))]
-    return found if found[0] == RUNS else list(found)
+def _copy_rows(conn: Connection, table: Table, old: int, new: int, *which: ColumnElement[bool]) -> None:
+    names = [column.name for column in table.columns if column.name not in ("no", "session")]
+    chosen = select(literal(new), *(table.c[name] for name in names)).where(table.c.session == old, *which)
+    conn.execute(insert(table).from_select(["session", *names], chosen))

@@ -1,25 +1,24 @@
 """What a process remembers of a database: never needed, only faster.
 
-Stored pieces never change, so what is remembered of them stays true; only which of them exist depends on the generation
-of their session. Nothing here is handed out to be changed: messages are rebuilt anew each time.
+Stored pieces never change, so what is remembered of them stays true; which of them exist depends on the generation of
+their session, and where its logs end on its version, both of which a transaction sees in the row that it locks.
 """
 
 from __future__ import annotations
 
-import marshal
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
-from scallion.sql.encoding import Blob, Leaf, Serde
+from scallion.sql.encoding import Blob, Leaf, Many, Serde
+from scallion.sql.messages import Recipe, Series, collector_at_rest, is_message, make, recipe, series
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-MESSAGES = "langchain_core.messages."
-"""The modules whose objects are made of plain data only, so that a print of their fields stands for them."""
+MOST = 100_000
+"""How many pieces are remembered of all sessions together."""
 
 
 class Shelf(Generic[K, V]):
@@ -31,97 +30,177 @@ class Shelf(Generic[K, V]):
         self._lock = Lock()
         self.get = self._held.get
 
+    def __len__(self) -> int:
+        return len(self._held)
+
     def put(self, entries: Iterable[tuple[K, V]]) -> None:
         """Add entries."""
         with self._lock:
             self._held.update(entries)
-            for old in list(self._held)[: self._size // 8] if len(self._held) > self._size else ():
+            for old in list(self._held)[: 1 + self._size // 8] if len(self._held) > self._size else ():
                 del self._held[old]
+
+    def drop_oldest(self) -> V | None:
+        """Forget the oldest entry and give it."""
+        with self._lock:
+            return self._held.pop(next(iter(self._held)), None) if self._held else None
+
+    def values(self) -> list[V]:
+        """What it holds, the oldest first."""
+        with self._lock:
+            return list(self._held.values())
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
-    """A message as its class and the print of its fields."""
+class Parent:
+    """What a checkpoint needs to know of the one before."""
 
-    kind: type[Any]
-    print: bytes
-    fields: frozenset[str]
+    versions: Mapping[str, Any]
+    values: Mapping[str, Leaf]
 
-    def make(self) -> Any:
-        """A new message that shares nothing with any other."""
-        values, extra = marshal.loads(self.print)
-        message: Any = object.__new__(self.kind)
-        put = object.__setattr__
-        put(message, "__dict__", values)
-        put(message, "__pydantic_fields_set__", set(self.fields))
-        put(message, "__pydantic_extra__", extra)
-        put(message, "__pydantic_private__", None)
-        return message
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """What holds as long as the session has this version: the checkpoint written last, and where the logs end."""
+
+    version: int
+    key: tuple[str, str] | None = None
+    parent: Parent | None = None
+    ends: Mapping[str, int] = field(default_factory=dict)
+
+
+class Remembered:
+    """What is remembered of one session in one generation."""
+
+    def __init__(self, generation: int) -> None:
+        self.generation = generation
+        self.present = Present(-1)
+        self.ids: dict[bytes, int] = {}
+        self.lists: Shelf[tuple[str, tuple[int, ...]], Sequence[int]] = Shelf(16)
+        self.blobs: Shelf[int, Blob] = Shelf(4096)
+        self.recipes: dict[int, Recipe] = {}
+
+    def __len__(self) -> int:
+        return len(self.ids) + len(self.blobs) + len(self.recipes)
 
 
 class Memory:
     """What one saver and its copies remember."""
 
     def __init__(self) -> None:
-        self.ids: Shelf[tuple[int, int], dict[bytes, int]] = Shelf(512)
-        self.lists: Shelf[tuple[int, int, str, tuple[int, ...]], Sequence[int]] = Shelf(512)
-        self.blobs: Shelf[int, Blob] = Shelf(50_000)
-        self.prints: Shelf[tuple[type, bytes], Blob] = Shelf(50_000)
-        self.recipes: Shelf[bytes, Recipe] = Shelf(50_000)
+        self._sessions: Shelf[int, Remembered] = Shelf(512)
+        self.series: Shelf[tuple[str, str, str], Series] = Shelf(64)
+
+    def session(self, no: int, generation: int) -> Remembered:
+        """What is remembered of the session; nothing yet, if that was of another generation."""
+        found = self._sessions.get(no)
+        if found is None or found.generation != generation:
+            found = Remembered(generation)
+            self._sessions.put([(no, found)])
+            self._shrink()
+        return found
+
+    def _shrink(self) -> None:
+        size = sum(map(len, self._sessions.values()))
+        while size > MOST and (gone := self._sessions.drop_oldest()) is not None:
+            size -= len(gone)
 
 
-@dataclass
-class Known:
-    """The memory of one session in one transaction; what it learns is remembered by `keep`, after the commit."""
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A session whose row this transaction holds."""
 
-    memory: Memory
-    session: int
+    no: int
+    open_count: int
     generation: int
-    ids: dict[bytes, int] = field(default_factory=dict)
-    lists: dict[tuple[str, tuple[int, ...]], Sequence[int]] = field(default_factory=dict)
+    version: int
+    item_count: int
+    bytes: int
+
+
+class Known:
+    """The memory of a session that a transaction claimed; what it learns is remembered by `keep`, after the commit."""
+
+    def __init__(self, memory: Memory, claimed: Claimed, thread: str, ns: str = "") -> None:
+        self.session = claimed.no
+        self.claimed = claimed
+        self.item_count = claimed.item_count
+        self._thread = thread
+        self._ns = ns
+        self._memory = memory
+        self._remembered = memory.session(claimed.no, claimed.generation)
+        present = self._remembered.present
+        self._present = present if present.version == claimed.version else Present(claimed.version)
+        self._ids: dict[bytes, int] = {}
+        self._blobs: dict[int, Blob] = {}
+        self._lists: dict[tuple[str, tuple[int, ...]], Sequence[int]] = {}
+        self._series: dict[tuple[str, str, str], Series] = {}
+        self._ends: dict[str, int] = dict(self._present.ends)
+        self._written: tuple[tuple[str, str], Parent] | None = None
 
     def missing(self, blobs: Iterable[Blob]) -> dict[bytes, Blob]:
         """Those of which no item is known, by hash."""
-        before, fresh = self._before, self.ids
+        before, fresh = self._remembered.ids, self._ids
         return {blob.hash: blob for blob in blobs if blob.hash not in before and blob.hash not in fresh}
 
     def items(self, blobs: Iterable[Blob]) -> list[int]:
         """The items of blobs that were stored in this transaction or are known."""
-        both = {**self._before, **self.ids} if self.ids else self._before
-        return [both[blob.hash] for blob in blobs]
+        return [self.item(blob.hash) for blob in blobs]
 
     def item(self, digest: bytes) -> int:
         """The item with this hash, as `items`."""
-        found = self.ids.get(digest)
-        return self._before[digest] if found is None else found
+        found = self._ids.get(digest)
+        return self._remembered.ids[digest] if found is None else found
 
     def list(self, channel: str, stored: Leaf) -> Sequence[int] | None:
         """The items of a list version."""
         key = channel, tuple(stored)
-        return self.lists.get(key) or self.memory.lists.get((self.session, self.generation, *key))
+        return self._lists.get(key) or self._remembered.lists.get(key)
 
-    @cached_property
-    def _before(self) -> dict[bytes, int]:
-        return self.memory.ids.get((self.session, self.generation)) or {}
+    def parent(self, id: str) -> Parent | None:
+        """The checkpoint of that id, if nobody wrote one after it."""
+        return self._present.parent if self._present.key == (self._ns, id) else None
+
+    def end(self, channel: str) -> int | None:
+        """The first free position in the log of the channel."""
+        return self._ends.get(channel)
+
+    def learn_end(self, channel: str, end: int) -> None:
+        """The log of the channel ends here."""
+        self._ends[channel] = end
 
     def learn_ids(self, found: Mapping[bytes, int]) -> None:
         """These items exist."""
-        self.ids.update(found)
+        self._ids.update(found)
+
+    def learn_blobs(self, found: Mapping[int, Blob]) -> None:
+        """These are in these items."""
+        self._blobs.update(found)
 
     def learn_list(self, channel: str, stored: Leaf, ids: Sequence[int]) -> None:
         """This list version has these items."""
-        self.lists[channel, tuple(stored)] = ids
+        self._lists[channel, tuple(stored)] = ids
+
+    def learn_series(self, channel: str, stored: Leaf, planned: Many, ids: Sequence[int]) -> None:
+        """The graph has these messages, and they lie here."""
+        if planned.series is not None:
+            at = (self.session, self.claimed.generation, stored)
+            self._series[self._thread, self._ns, channel] = replace(planned.series, ids=ids, at=at)
+
+    def wrote(self, id: str, versions: Mapping[str, Any], values: Mapping[str, Leaf]) -> None:
+        """This transaction wrote this checkpoint, and the session's version counts it."""
+        self._written = (self._ns, id), Parent(versions, values)
 
     def keep(self) -> None:
         """Remember: the transaction is committed."""
-        here = self.session, self.generation
-        if self.ids:
-            before = self.memory.ids.get(here)
-            if before is None:
-                self.memory.ids.put([(here, self.ids)])
-            else:
-                before.update(self.ids)
-        self.memory.lists.put(((*here, *key), ids) for key, ids in self.lists.items())
+        remembered = self._remembered
+        remembered.ids.update(self._ids)
+        remembered.blobs.put(self._blobs.items())
+        remembered.lists.put(self._lists.items())
+        self._memory.series.put(self._series.items())
+        if self._written is not None:
+            key, parent = self._written
+            remembered.present = Present(self.claimed.version + 1, key, parent, self._ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,34 +211,49 @@ class Codec:
     memory: Memory
 
     def dump(self, value: Any) -> Blob:
-        """The serialised value. A message that was serialised before is recognised by the print of its fields."""
-        kind = type(value)
-        if not kind.__module__.startswith(MESSAGES) or (printed := _print(value)) is None:
-            return Blob(*self.serde.dumps_typed(value))
-        if (known := self.memory.prints.get((kind, printed))) is not None:
-            return known
-        blob = Blob(*self.serde.dumps_typed(value))
-        self.memory.prints.put([((kind, printed), blob)])
-        return blob
+        """The serialised value."""
+        return Blob(*self.serde.dumps_typed(value))
+
+    def dump_list(self, value: Sequence[Any], before: Series | None) -> Many:
+        """The list taken apart; what it begins with, or holds, of the messages `before` is not serialised again."""
+        if before is not None and before.begins(value):
+            blobs = [*before.blobs, *map(self.dump, value[len(before.messages) :])]
+            return Many(blobs, series(value, blobs, before), before)
+        blobs = [self.dump(part) for part in value] if before is None else self._again(value, before)
+        return Many(blobs, series(value, blobs) if is_message(value[0]) else None)
+
+    def _again(self, value: Sequence[Any], before: Series) -> list[Blob]:
+        """The parts serialised, except for the messages of `before` that are somewhere in the list, unchanged."""
+        if not before.seals.hold():
+            return [self.dump(part) for part in value]
+        old = {id(message): blob for message, blob in zip(before.messages, before.blobs, strict=True)}
+        return [old.get(id(part)) or self.dump(part) for part in value]
 
     def load(self, blob: Blob) -> Any:
         """The value, always a new object."""
-        if (known := self.memory.recipes.get(blob.hash)) is not None:
-            return known.make()
-        value = self.serde.loads_typed((blob.type, blob.data))
-        kind = type(value)
-        if kind.__module__.startswith(MESSAGES) and (printed := _print(value)) is not None:
-            recipe = Recipe(kind, printed, frozenset(value.__pydantic_fields_set__))
-            self.memory.recipes.put([(blob.hash, recipe)])
-            self.memory.prints.put([((kind, printed), blob)])
-        return value
+        return self.serde.loads_typed((blob.type, blob.data))
+
+    def load_list(self, key: tuple[str, str, str], listed: Listed, blobs: Mapping[int, Blob]) -> list[Any]:
+        """The items of a list, always new objects; a list of messages is remembered as the series `key`."""
+        recipes = listed.remembered.recipes
+        with collector_at_rest():
+            for id in listed.ids:
+                if id not in recipes and (fresh := recipe(self.load(blobs[id]), blobs[id])) is not None:
+                    recipes[id] = fresh
+            known = [recipes[id] for id in listed.ids if id in recipes]
+            values, seals = make(known)
+        if len(known) < len(listed.ids):
+            made = iter(values)
+            return [next(made) if id in recipes else self.load(blobs[id]) for id in listed.ids]
+        pieces = [one.blob for one in known]
+        self.memory.series.put([(key, Series(list(values), seals, pieces, listed.ids, listed.at))])
+        return values
 
 
-def _print(message: Any) -> bytes | None:
-    """All fields as bytes, exact to the type of each; None if one is no plain data."""
-    if not hasattr(type(message), "model_fields") or message.__pydantic_private__:
-        return None  # a text of a message's module is no message
-    try:
-        return marshal.dumps((message.__dict__, message.__pydantic_extra__), 2)
-    except (ValueError, AttributeError):
-        return None
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The items of a stored list, where it lies, and what is remembered of its session."""
+
+    ids: Sequence[int]
+    at: tuple[int, int, Leaf]
+    remembered: Remembered

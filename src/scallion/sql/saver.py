@@ -258,7 +258,7 @@ class SQLCheckpointer(BaseCheckpointSaver[Any]):
         t = self.database.tables
         loaded: builtins.list[_Found] = []
         for row in rows:
-            pending = writes.read(conn, t, row.session, [(row.ns, row.id)])[row.ns, row.id]
+            pending = writes.read(conn, t, row.session, row.ns, row.id)
             loaded.append(
                 (row, pending, checkpoints.contents(conn, t, self._memory, row, [write.leaf for write in pending]))
             )

@@ -8,9 +8,10 @@ from datetime import datetime
 from typing import Any, Generic, Literal, TypeVar
 
 from sqlalchemy import Connection, Row, and_, case, delete, func, insert, or_, select, update
-from sqlalchemy.dialects import mysql, postgresql, sqlite
 
 from scallion.sql.clock import from_micros
+from scallion.sql.memory import Claimed, Known
+from scallion.sql.prepared import prepared
 from scallion.sql.tables import Tables
 
 SessionStatus = Literal["idle", "running", "paused", "failed"]
@@ -52,47 +53,33 @@ class Session:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
-    """A session whose row this transaction holds."""
-
-    no: int
-    open_count: int
-    generation: int
-    bytes: int
-
-
 def claim(conn: Connection, t: Tables, thread: str, now: Any) -> Claimed:
     """The session of `thread`, made if missing, locked until the transaction ends."""
-    s = t.sessions.c
-    query = select(s.no, s.open_count, s.generation, s.bytes)
-    query = query.where(s.thread == thread).with_for_update()
-    row = conn.execute(query).first()
-    if row is None:
+    query = prepared(conn, t).claim
+    rows = query.rows(conn, for_thread=thread)
+    if not rows:
         conn.execute(_insert_new(conn, t, thread, now))
-        row = conn.execute(query).one()
-    return Claimed(*row)
+        rows = query.rows(conn, for_thread=thread)
+    return Claimed(*rows[0])
 
 
 def _insert_new(conn: Connection, t: Tables, thread: str, now: Any) -> Any:
     values = {
         "thread": thread, "created": now, "updated": now, "status": "idle", "progress": "idle", "message_count": 0,
-        "pending_count": 0, "open_count": 0, "bytes": 0, "generation": 0,
+        "pending_count": 0, "open_count": 0, "bytes": 0, "generation": 0, "version": 0, "item_count": 0,
     }  # fmt: skip
-    name = conn.dialect.name
-    if name == "postgresql":
-        return postgresql.insert(t.sessions).values(values).on_conflict_do_nothing()
-    if name == "sqlite":
-        return sqlite.insert(t.sessions).values(values).on_conflict_do_nothing()
-    return mysql.insert(t.sessions).values(values).prefix_with("IGNORE")
+    return prepared(conn, t).unless_there(t.sessions).values(values)
 
 
-def advance(conn: Connection, t: Tables, no: int, changes: Mapping[str, Any]) -> None:
-    """Write what a new head says about the thread; a `progress` shows unless the thread is paused."""
-    values = dict(changes)
+def advance(conn: Connection, t: Tables, known: Known, changes: Mapping[str, Any], now: Any = None) -> None:
+    """Write what a new head says about the thread, as changed at `now`; a `progress` shows unless it is paused."""
+    values = {**changes, "of": known.session, "item_count": known.item_count}
     if "progress" in values:
-        values["status"] = _shown(t, values["progress"])
-    conn.execute(update(t.sessions).where(t.sessions.c.no == no).values(values))
+        values["status"] = "paused" if known.claimed.open_count else values["progress"]
+    if isinstance(now, int):
+        values["updated"] = now
+    here = prepared(conn, t)
+    (here.advance if now is None or isinstance(now, int) else here.advance_now).run(conn, values)
 
 
 def recount(conn: Connection, t: Tables, no: int) -> None:
@@ -108,16 +95,10 @@ def recount(conn: Connection, t: Tables, no: int) -> None:
     )
 
 
-def _shown(t: Tables, progress: str) -> Any:
-    return case((t.sessions.c.open_count > 0, "paused"), else_=progress)
-
-
 def status(conn: Connection, t: Tables, thread: str) -> SessionStatus | None:
     """The status of the thread; None if there is none."""
-    found: SessionStatus | None = conn.execute(
-        select(t.sessions.c.status).where(t.sessions.c.thread == thread)
-    ).scalar()
-    return found
+    found = prepared(conn, t).status.rows(conn, for_thread=thread)
+    return found[0][0] if found else None
 
 
 def page(

@@ -3,7 +3,7 @@
     sessions      one row per thread: what a listing shows, the head, the counts
     session_tags  the tags of a session
     checkpoints   one row per checkpoint: shared form (an item), its numbers, metadata
-    items         content-addressed values, shared by every checkpoint and write of the session
+    items         content-addressed values, numbered per session, shared by its checkpoints and writes
     entries       per list channel an append-only log of items; a version of the list is a few ranges of it
     writes        one row per task and checkpoint: the task's pending writes
     approvals     one row per question to a person, with its decision
@@ -13,18 +13,14 @@ Instants are microseconds since 1970 in UTC: exact, ordered and alike in every d
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from sqlalchemy import (
     BigInteger,
     Column,
-    Connection,
     ForeignKey,
     Index,
-    Insert,
     Integer,
     LargeBinary,
     MetaData,
@@ -34,14 +30,14 @@ from sqlalchemy import (
     UniqueConstraint,
     literal_column,
 )
-from sqlalchemy.dialects import mysql, postgresql, sqlite
+from sqlalchemy.dialects import mysql
 from sqlalchemy.types import TypeEngine
 
 EXACT = "utf8mb4_bin"
 """MySQL compares texts without case by default; ids differ in case."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Tables:
     """All tables under one prefix; `version_table` is Alembic's."""
 
@@ -129,6 +125,8 @@ def _sessions(metadata: MetaData, prefix: str) -> Table:
         Column("bytes", BigInteger, nullable=False),
         Column("head", exact(64)),
         Column("generation", Integer, nullable=False),
+        Column("version", BigInteger, nullable=False),
+        Column("item_count", BigInteger, nullable=False),
         UniqueConstraint("thread", name=f"{prefix}sessions_thread"),
         Index(f"{prefix}sessions_updated", "updated", "no"),
         Index(f"{prefix}sessions_status", "status", "updated", "no"),
@@ -152,13 +150,12 @@ def _items(metadata: MetaData, prefix: str) -> Table:
     return Table(
         f"{prefix}items",
         metadata,
-        Column("id", number(), primary_key=True, autoincrement=True),
-        _session_column(prefix),
+        _session_column(prefix, primary_key=True),
+        Column("id", BigInteger, primary_key=True, autoincrement=False),
         Column("hash", digest(), nullable=False),
         Column("type", String(32), nullable=False),
         Column("data", binary(), nullable=False),
         UniqueConstraint("session", "hash", name=f"{prefix}items_hash"),
-        sqlite_autoincrement=True,
     )
 
 
@@ -233,15 +230,3 @@ def _approvals(metadata: MetaData, prefix: str) -> Table:
         Index(f"{prefix}approvals_owner", "owner", "status", "no"),
         sqlite_autoincrement=True,
     )
-
-
-def upsert(conn: Connection, table: Table, key: Mapping[str, Any], values: Mapping[str, Any]) -> Insert:
-    """The statement that inserts the row, or overwrites the one with this key."""
-    if conn.dialect.name in ("mysql", "mariadb"):
-        return mysql.insert(table).values({**key, **values}).on_duplicate_key_update(**values)
-    if conn.dialect.name == "sqlite":
-        return (
-            sqlite.insert(table).values({**key, **values}).on_conflict_do_update(index_elements=list(key), set_=values)
-        )
-    insert = postgresql.insert(table).values({**key, **values})
-    return insert.on_conflict_do_update(index_elements=list(key), set_=values)

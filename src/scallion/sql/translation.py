@@ -45,33 +45,40 @@ class Translation:
     ) -> NewCheckpoint:
         """The checkpoint with its new values serialised, which needs no transaction."""
         place = config["configurable"]
+        thread = str(place["thread_id"])
         values = checkpoint["channel_values"]
         changed = frozenset(new_versions)
         ns = place.get("checkpoint_ns", "")
         stored = self._metadata(config, metadata)
+        answered = stored.pop("answered", None)
+
+        def plan(name: str) -> encoding.Plan:
+            return encoding.plan(self.codec, name, values[name], self.codec.memory.series.get((thread, ns, name)))
+
         return NewCheckpoint(
-            thread=str(place["thread_id"]),
+            thread=thread,
             ns=ns,
             id=checkpoint["id"],
             parent=place.get("checkpoint_id"),
             fixed={key: value for key, value in checkpoint.items() if key not in APART},
             versions=checkpoint["channel_versions"],
             seen=checkpoint["versions_seen"],
-            plans={name: encoding.plan(self.codec, name, values[name]) for name in changed if name in values},
+            plans={name: plan(name) for name in changed if name in values},
             changed=changed,
             present=frozenset(values),
-            plan_again=lambda name: encoding.plan(self.codec, name, values[name]),
+            plan_again=plan,
             metadata=stored,
+            answered=answered if isinstance(answered, str) else None,
             session={} if ns else summary.of(values, stored),
         )
 
-    def _metadata(self, config: RunnableConfig, metadata: CheckpointMetadata) -> Mapping[str, Any]:
+    def _metadata(self, config: RunnableConfig, metadata: CheckpointMetadata) -> dict[str, Any]:
         """Metadata as JSON data. Of `configurable` only what was asked for: it is where secrets are handed over."""
         place = config.get("configurable", {})
         allowed = {key: place[key] for key in self.metadata_keys if key in place}
         merged = get_checkpoint_metadata({"metadata": config.get("metadata") or {}, "configurable": allowed}, metadata)
         try:
-            return cast("Mapping[str, Any]", json.loads(json.dumps(merged)))
+            return cast("dict[str, Any]", json.loads(json.dumps(merged)))
         except (TypeError, ValueError) as error:
             raise NotSerializable("metadata", type(error).__name__) from None
 
@@ -95,7 +102,9 @@ class Translation:
     def tuple(self, stored: StoredCheckpoint, pending: Sequence[StoredWrite], contents: Contents) -> CheckpointTuple:
         """The checkpoint as LangGraph knows it."""
         values = {
-            name: encoding.value(self.codec, found, contents.items, contents.lists.get(name, ()))
+            name: self.codec.load_list((stored.thread, stored.ns, name), contents.lists[name], contents.items)
+            if name in contents.lists
+            else encoding.value(self.codec, found, contents.items)
             for name, found in stored.values.items()
         }
         checkpoint = {

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, and_, insert, select, update
+from sqlalchemy import Connection, and_, select, update
 
 from scallion.sql import items, ledger, sessions
 from scallion.sql.encoding import Leaf, Plan, blobs, leaf, pack, unpack
 from scallion.sql.ledger import Place, Question
 from scallion.sql.memory import Known, Memory
+from scallion.sql.prepared import prepared
 from scallion.sql.tables import Tables
 
 
@@ -41,55 +42,38 @@ class StoredWrite:
 
 def put(conn: Connection, t: Tables, memory: Memory, new: NewWrites, now: Any) -> Known:
     """Store the writes: special ones replace what is there, others are kept as they were first."""
-    session = sessions.claim(conn, t, new.thread, now)
-    known = Known(memory, session.no, session.generation)
-    added = items.store(
-        conn, t, known, (blob for _, _, planned in new.rows for blob in blobs(planned) if not blob.is_small)
-    )
-    _merge(
-        conn, t, session.no, new, {index: [channel, leaf(planned, known.item)] for index, channel, planned in new.rows}
-    )
+    known = Known(memory, sessions.claim(conn, t, new.thread, now), new.thread, new.place.ns)
+    large = (blob for _, _, planned in new.rows for blob in blobs(planned) if not blob.is_small)
+    added = items.store(conn, t, known, large)
+    _add(conn, t, known.session, new, {index: [name, leaf(planned, known.item)] for index, name, planned in new.rows})
+    failed = new.failed and new.place.ns == ""
+    if failed or added:
+        changes = {"bytes": known.claimed.bytes + added} | ({"progress": "failed"} if failed else {})
+        sessions.advance(conn, t, known, changes, now if failed else None)
     if new.questions:
-        ledger.ask(conn, t, session.no, new.place, new.questions, now)
-    elif new.finished and session.open_count:
-        ledger.finish(conn, t, session.no, new.place)
-    changes: dict[str, Any] = {"bytes": session.bytes + added} if added else {}
-    if new.failed and new.place.ns == "":
-        changes |= {"progress": "failed", "updated": now}
-    if changes:
-        sessions.advance(conn, t, session.no, changes)
+        ledger.ask(conn, t, known.session, new.place, new.questions, now)
+    elif new.finished and known.claimed.open_count:
+        ledger.finish(conn, t, known.session, new.place)
     return known
 
 
-def _merge(conn: Connection, t: Tables, session: int, new: NewWrites, written: dict[int, list[Any]]) -> None:
-    w = t.writes.c
+def _add(conn: Connection, t: Tables, session: int, new: NewWrites, written: dict[int, list[Any]]) -> None:
     place = new.place
     key = {"session": session, "ns": place.ns, "checkpoint": place.checkpoint, "task": place.task}
-    this = and_(*(w[name] == value for name, value in key.items()))
-    found = conn.execute(select(w.leaves).where(this)).scalar()
-    if found is None:
-        conn.execute(insert(t.writes).values(key | {"path": new.path, "leaves": pack(written)}))
+    row = key | {"path": new.path, "leaves": pack(written)}
+    if prepared(conn, t).add_writes.run(conn, row) == 1:
         return
-    stored: dict[int, list[Any]] = unpack(bytes(found))
+    this = and_(*(t.writes.c[name] == value for name, value in key.items()))
+    stored: dict[int, list[Any]] = unpack(bytes(conn.execute(select(t.writes.c.leaves).where(this)).scalar_one()))
     merged = stored | {index: row for index, row in written.items() if index < 0 or index not in stored}
     conn.execute(update(t.writes).where(this).values(leaves=pack(merged)))
 
 
-def read(
-    conn: Connection, t: Tables, session: int, keys: Sequence[tuple[str, str]]
-) -> dict[tuple[str, str], list[StoredWrite]]:
-    """The writes of these checkpoints, (namespace, id) each, in the order of (path, task, index)."""
-    w = t.writes.c
-    query = select(w.ns, w.checkpoint, w.task, w.path, w.leaves).where(
-        w.session == session, w.checkpoint.in_({id for _, id in keys})
-    )
-    found: dict[tuple[str, str], list[StoredWrite]] = {key: [] for key in keys}
-    for ns, checkpoint, task, path, leaves in conn.execute(query):
-        if (ns, checkpoint) in found:
-            found[ns, checkpoint] += _rows(path, task, unpack(bytes(leaves)))
-    for stored in found.values():
-        stored.sort(key=lambda write: (write.path, write.task, write.index))
-    return found
+def read(conn: Connection, t: Tables, session: int, ns: str, checkpoint: str) -> list[StoredWrite]:
+    """The writes of this checkpoint, in the order of (path, task, index)."""
+    found = prepared(conn, t).writes.rows(conn, of=session, within=ns, at=checkpoint)
+    rows = [write for path, task, leaves in found for write in _rows(path, task, unpack(bytes(leaves)))]
+    return sorted(rows, key=lambda write: (write.path, write.task, write.index))
 
 
 def _rows(path: str, task: str, leaves: Mapping[int, list[Any]]) -> list[StoredWrite]:

@@ -1,0 +1,228 @@
+"""Messages, which most of a thread consists of: unchanged ones are recognised and loaded ones made, not serialised.
+
+A message that was stored is unchanged as long as its fields are the very same objects, and those of them that can
+change in place (dicts and lists) hold what they held.
+"""
+
+from __future__ import annotations
+
+import gc
+import marshal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain
+from operator import is_
+from typing import Any
+
+from pydantic import BaseModel
+
+from scallion.sql.encoding import Blob, Leaf
+
+MODULES = "langchain_core.messages."
+"""The modules whose objects are made of plain data only, so that their fields stand for them."""
+
+new = object.__new__
+# The slots of every pydantic object, set without pydantic's checks and without a look at the class.
+_slots = vars(BaseModel)
+set_values, set_extra = _slots["__dict__"].__set__, _slots["__pydantic_extra__"].__set__
+set_names, set_private = _slots["__pydantic_fields_set__"].__set__, _slots["__pydantic_private__"].__set__
+
+
+class NotPlain(Exception):
+    """A message holds something that may change unseen."""
+
+
+class _Exact:
+    """A number that equals only its like: 1, True and 1.0 are equal in Python, and not in what is stored."""
+
+    __slots__ = ("number",)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, number: Any) -> None:
+        self.number = number
+
+    def __eq__(self, other: object) -> bool:
+        return other is self.number or (type(other) is type(self.number) and repr(other) == repr(self.number))
+
+
+def _apart(value: Any) -> Any:
+    """The value with containers of its own, which equals it as long as it does not change. Raises NotPlain."""
+    kind = type(value)
+    if value is None or kind is str or kind is bytes:
+        return value
+    if kind is dict:
+        return {_text(key): _apart(part) for key, part in value.items()}
+    if kind is list:
+        return [_apart(part) for part in value]
+    if kind in (int, bool, float):
+        return _Exact(value)
+    raise NotPlain
+
+
+def _text(key: Any) -> str:
+    if type(key) is str:
+        return key
+    raise NotPlain
+
+
+def is_message(value: Any) -> bool:
+    """Whether it is a message of langchain-core, of which everything is in its fields."""
+    kind = type(value)
+    return kind.__module__.startswith(MODULES) and isinstance(value, BaseModel) and not value.__pydantic_private__
+
+
+@dataclass(slots=True)
+class Seals:
+    """What messages held when they were sealed."""
+
+    fields: list[dict[str, Any]] = field(default_factory=list)
+    values: list[Any] = field(default_factory=list)
+    """The values of all fields, one message after the other."""
+    empty: list[Any] = field(default_factory=list)
+    """Those of them that are empty dicts and lists."""
+    full: list[Any] = field(default_factory=list)
+    """The other dicts and lists ..."""
+    copies: list[Any] = field(default_factory=list)
+    """... and what they held."""
+
+    def hold(self) -> bool:
+        """Whether nothing has changed since."""
+        now = list(chain.from_iterable(map(dict.values, self.fields)))
+        same = len(now) == len(self.values) and all(map(is_, now, self.values))
+        return same and not any(self.empty) and self.full == self.copies
+
+    def add(self, message: Any) -> None:
+        """Seal one more message. Raises NotPlain."""
+        if not is_message(message):
+            raise NotPlain
+        fields = message.__dict__
+        for part in (*fields.values(), message.__pydantic_extra__):
+            if type(part) in (dict, list):
+                self.add_part(part, _apart(part))
+            elif part is not None:
+                _immutable(part)
+        self.fields.append(fields)
+        self.values += fields.values()
+
+    def add_part(self, part: Any, copy: Any) -> None:
+        """Seal a dict or list, of which `copy` is a copy made by `_apart`."""
+        if copy:
+            self.full.append(part)
+            self.copies.append(copy)
+        else:
+            self.empty.append(part)
+
+    def copy(self) -> Seals:
+        """The same seals, to which others can be added."""
+        return Seals([*self.fields], [*self.values], [*self.empty], [*self.full], [*self.copies])
+
+
+def _immutable(value: Any) -> None:
+    if type(value) not in (str, bytes, int, bool, float):
+        raise NotPlain
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A stored message: how to make it anew, sharing nothing that can change with any other."""
+
+    kind: type[Any]
+    fixed: dict[str, Any]
+    empty: Sequence[tuple[str, type[Any]]]
+    full: bytes | None
+    copies: Sequence[Any]
+    extra: bytes | None
+    names: frozenset[str]
+    blob: Blob
+
+
+def recipe(message: Any, blob: Blob) -> Recipe | None:
+    """The recipe of a message that was just loaded from its blob; None if it is not plain data."""
+    try:
+        Seals().add(message)
+    except NotPlain:
+        return None
+    values, extra = message.__dict__, message.__pydantic_extra__
+    parts = {name: value for name, value in values.items() if type(value) in (dict, list)}
+    full = {name: value for name, value in parts.items() if value}
+    return Recipe(
+        kind=type(message),
+        fixed=values | dict.fromkeys(parts),
+        empty=[(name, type(value)) for name, value in parts.items() if not value],
+        full=marshal.dumps(full, 2) if full else None,
+        copies=[_apart(value) for value in full.values()],
+        extra=marshal.dumps(extra, 2) if extra or extra is None else None,
+        names=frozenset(message.__pydantic_fields_set__),
+        blob=blob,
+    )
+
+
+def make(recipes: Sequence[Recipe]) -> tuple[list[Any], Seals]:
+    """New messages, sealed. This runs for every message of a history at every load, hence one flat loop."""
+    seals = Seals()
+    empties, full, copies = seals.empty, seals.full, seals.copies
+    messages = [new(one.kind) for one in recipes]
+    seals.fields = [one.fixed.copy() for one in recipes]
+    for message, one, values in zip(messages, recipes, seals.fields, strict=True):
+        for name, kind in one.empty:
+            values[name] = part = kind()
+            empties.append(part)
+        if one.full is not None:
+            parts = marshal.loads(one.full)
+            values.update(parts)
+            full += parts.values()
+            copies += one.copies
+        extra: Any = {}
+        if one.extra is not None and (extra := marshal.loads(one.extra)):
+            seals.add_part(extra, _apart(extra))
+        elif extra is not None:
+            empties.append(extra)
+        set_values(message, values)
+        set_extra(message, extra)
+        set_names(message, set(one.names))
+        set_private(message, None)
+    seals.values = list(chain.from_iterable(map(dict.values, seals.fields)))
+    return messages, seals
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A list of messages as it was when it was last stored or loaded.
+
+    `messages` are the objects that the graph has, `at` says where the list lies: session, generation and leaf.
+    """
+
+    messages: Sequence[Any]
+    seals: Seals
+    blobs: Sequence[Blob]
+    ids: Sequence[int] = ()
+    at: tuple[int, int, Leaf] | None = None
+
+    def begins(self, value: Sequence[Any]) -> bool:
+        """Whether the list starts with the very same messages, and each still holds what it held."""
+        return len(value) >= len(self.messages) and all(map(is_, self.messages, value)) and self.seals.hold()
+
+
+def series(messages: Sequence[Any], blobs: Sequence[Blob], before: Series | None = None) -> Series | None:
+    """The messages, sealed, of which `before` has the first; None if one may change unseen."""
+    seals = before.seals.copy() if before else Seals()
+    try:
+        for message in messages[len(seals.fields) :]:
+            seals.add(message)
+    except NotPlain:
+        return None
+    return Series(list(messages), seals, blobs)
+
+
+@contextmanager
+def collector_at_rest() -> Iterator[None]:
+    """While many objects are made, none of which is garbage, the garbage collector would walk the heap in vain."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

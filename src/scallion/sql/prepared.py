@@ -1,0 +1,214 @@
+"""The statements that every turn runs, built once: building one costs more than running it.
+
+SQLite runs in the process, so that even SQLAlchemy's way to its driver is the larger part of the time. There a
+statement goes to the driver as the text that SQLAlchemy compiled: numbers, texts and bytes need no conversion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property, lru_cache
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    Insert,
+    Select,
+    Table,
+    and_,
+    bindparam,
+    insert,
+    select,
+    update,
+)
+from sqlalchemy.dialects import mysql, postgresql, sqlite
+
+from scallion.sql.clock import ServerNow
+from scallion.sql.tables import Tables
+
+
+class Statement:
+    """One statement, to be run any number of times."""
+
+    def __init__(self, built: Any, dialect: str) -> None:
+        self._built = built
+        self._raw = dialect == "sqlite"
+        self._texts: dict[tuple[str, ...], tuple[str, Any]] = {}
+
+    def rows(self, conn: Connection, **parameters: Any) -> Sequence[Any]:
+        """The rows that it gives."""
+        if not self._raw:
+            return conn.execute(self._built, parameters).all()
+        text, values = self._text(conn, parameters)
+        found: Sequence[Any] = _driver(conn).execute(text, values(parameters)).fetchall()
+        return found
+
+    def run(self, conn: Connection, parameters: Mapping[str, Any]) -> int:
+        """How many rows it inserted or changed; -1 if the driver does not count."""
+        if not self._raw:
+            return conn.execute(self._built, parameters).rowcount
+        text, values = self._text(conn, parameters)
+        changed: int = _driver(conn).execute(text, values(parameters)).rowcount
+        return changed
+
+    def run_many(self, conn: Connection, rows: Sequence[Mapping[str, Any]]) -> int:
+        """As `run`, once for each row."""
+        if not self._raw:
+            return conn.execute(self._built, rows).rowcount
+        text, values = self._text(conn, rows[0])
+        changed: int = _driver(conn).executemany(text, map(values, rows)).rowcount
+        return changed
+
+    def _text(self, conn: Connection, parameters: Mapping[str, Any]) -> tuple[str, Any]:
+        """What the driver gets for parameters of these names, and what brings their values in its order."""
+        names = tuple(parameters)
+        found = self._texts.get(names)
+        if found is None:
+            compiled = self._built.compile(dialect=conn.dialect, column_keys=list(names))
+            own = compiled.params  # with what the statement itself gives, as the number of a LIMIT
+            order = compiled.positiontup
+            found = self._texts[names] = compiled.string, lambda given: [given.get(name, own[name]) for name in order]
+        return found
+
+
+def _driver(conn: Connection) -> Any:
+    return conn.connection.dbapi_connection
+
+
+class Prepared:
+    """The statements for one set of tables in one dialect. Parameters have the names of their columns."""
+
+    def __init__(self, t: Tables, dialect: str) -> None:
+        self._t = t
+        self._dialect = dialect
+
+    @cached_property
+    def claim(self) -> Statement:
+        """The numbers of the session `for_thread`, locked."""
+        s = self._t.sessions.c
+        numbers = select(s.no, s.open_count, s.generation, s.version, s.item_count, s.bytes)
+        return self._made(numbers.where(s.thread == bindparam("for_thread")).with_for_update())
+
+    @cached_property
+    def advance(self) -> Statement:
+        """Change columns of the session `of`."""
+        return self._made(update(self._t.sessions).where(self._t.sessions.c.no == bindparam("of", type_=BigInteger)))
+
+    @cached_property
+    def advance_now(self) -> Statement:
+        """As `advance`, at the server's time."""
+        changed = update(self._t.sessions).values(updated=ServerNow())
+        return self._made(changed.where(self._t.sessions.c.no == bindparam("of", type_=BigInteger)))
+
+    @cached_property
+    def status(self) -> Statement:
+        """The status of the session `for_thread`."""
+        s = self._t.sessions.c
+        return self._made(select(s.status).where(s.thread == bindparam("for_thread")))
+
+    @cached_property
+    def add_items(self) -> Statement:
+        """New items; those whose hash is there already are left out, and not counted."""
+        return self._made(self.unless_there(self._t.items))
+
+    @cached_property
+    def add_entries(self) -> Statement:
+        """New entries of a log."""
+        return self._made(insert(self._t.entries))
+
+    @cached_property
+    def add_writes(self) -> Statement:
+        """The writes of a task, unless there are some of it already."""
+        return self._made(self.unless_there(self._t.writes))
+
+    @cached_property
+    def put_checkpoint(self) -> Statement:
+        """A checkpoint, in the place of one with the same id."""
+        table = self._t.checkpoints
+        key = [column.name for column in table.primary_key]
+        names = [column.name for column in table.columns if column.name not in key]
+        if self._dialect in ("mysql", "mariadb"):
+            ours: mysql.Insert = mysql.insert(table)
+            return self._made(ours.on_duplicate_key_update({name: ours.inserted[name] for name in names}))
+        if self._dialect == "sqlite":
+            new = sqlite.insert(table)
+            return self._made(
+                new.on_conflict_do_update(index_elements=key, set_={name: new.excluded[name] for name in names})
+            )
+        put = postgresql.insert(table)
+        return self._made(
+            put.on_conflict_do_update(index_elements=key, set_={name: put.excluded[name] for name in names})
+        )
+
+    @cached_property
+    def stored(self) -> Select[Any]:
+        """All checkpoints, each with its thread, the numbers of its session and the item of its form."""
+        c, s, i = self._t.checkpoints.c, self._t.sessions.c, self._t.items.c
+        columns = (c.session, c.ns, c.id, c.parent, c.form, c.leaves, c.metadata, s.thread, s.generation, i.data)
+        form = and_(i.session == c.session, i.id == c.form)
+        return select(*columns).join(self._t.sessions, s.no == c.session).join(self._t.items, form)
+
+    @cached_property
+    def one(self) -> Statement:
+        """The checkpoint `at` of the thread `for_thread` in `within`."""
+        return self._made(self._of_thread.where(self._t.checkpoints.c.id == bindparam("at")))
+
+    @cached_property
+    def newest(self) -> Statement:
+        """The newest checkpoint of the thread `for_thread` in `within`."""
+        return self._made(self._of_thread.order_by(self._t.checkpoints.c.id.desc()).limit(1))
+
+    @cached_property
+    def _of_thread(self) -> Select[Any]:
+        s, c = self._t.sessions.c, self._t.checkpoints.c
+        return self.stored.where(s.thread == bindparam("for_thread"), c.ns == bindparam("within"))
+
+    @cached_property
+    def row(self) -> Statement:
+        """The checkpoint `at` of the session `of` in `within`."""
+        c = self._t.checkpoints.c
+        of = bindparam("of", type_=BigInteger)
+        return self._made(self.stored.where(c.session == of, c.ns == bindparam("within"), c.id == bindparam("at")))
+
+    @cached_property
+    def writes(self) -> Statement:
+        """The writes of the checkpoint `at` of the session `of` in `within`."""
+        w = self._t.writes.c
+        here = (w.session == bindparam("of", type_=BigInteger), w.ns == bindparam("within"))
+        return self._made(select(w.path, w.task, w.leaves).where(*here, w.checkpoint == bindparam("at")))
+
+    @cached_property
+    def hashes(self) -> Select[Any]:
+        """The items of the session `of` with these `hashes`."""
+        i = self._t.items.c
+        chosen = i.hash.in_(bindparam("hashes", expanding=True))
+        return select(i.hash, i.id).where(i.session == bindparam("of", type_=BigInteger), chosen)
+
+    @cached_property
+    def items(self) -> Select[Any]:
+        """The items `ids` of the session `of`."""
+        i = self._t.items.c
+        chosen = i.id.in_(bindparam("ids", expanding=True, type_=BigInteger))
+        return select(i.id, i.type, i.data).where(i.session == bindparam("of", type_=BigInteger), chosen)
+
+    def _made(self, built: Any) -> Statement:
+        return Statement(built, self._dialect)
+
+    def unless_there(self, table: Table) -> Insert:
+        """New rows of the table; those that break a unique key are left out."""
+        if self._dialect in ("mysql", "mariadb"):  # its other way counts the rows that were there
+            return mysql.insert(table).prefix_with("IGNORE")
+        if self._dialect == "sqlite":
+            return sqlite.insert(table).on_conflict_do_nothing()
+        return postgresql.insert(table).on_conflict_do_nothing()
+
+
+@lru_cache
+def _prepared(t: Tables, dialect: str) -> Prepared:
+    return Prepared(t, dialect)
+
+
+def prepared(conn: Connection, t: Tables) -> Prepared:
+    """The statements for these tables in the dialect of the connection."""
+    return _prepared(t, conn.dialect.name)
