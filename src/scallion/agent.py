@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Literal, Unpack
 
 from langchain_core.messages import BaseMessage
 from langgraph.graph.state import CompiledStateGraph
@@ -19,8 +19,8 @@ from scallion.filters.state import StateRules
 from scallion.history import is_transient, with_ids
 from scallion.loop.graph import build_loop
 from scallion.loop.invocation import Cancelled, Delivery, Invocation, current_invocation
-from scallion.loop.model import as_system
 from scallion.loop.state import Limits
+from scallion.options import CallOptions, checked, graph_config, named_thread, new_invocation
 from scallion.streaming import astream, stream
 from scallion.threads import CANCELLED, UNKNOWN_OUTCOME, Head, Threads, running
 from scallion.turn import LoopPause, Resumption, Turn, TurnRunner, new_turn_id
@@ -31,28 +31,19 @@ log = logging.getLogger("scallion")
 INNERMOST = {"turn": "loop", "chat": "model", "tool": "tool"}
 
 
-class CallOptions(TypedDict, total=False):
-    """What every verb takes by keyword.
-
-    `owner` and `user`: whose thread it is, and who asks. `env`: anything, handed to filters and tools, not stored.
-    `system_prompt`: put behind the agent's for this call. `config`, `durability`: LangGraph's. `wait`: seconds to wait
-    for a thread that is busy.
-    """
-
-    owner: str | None
-    user: str | None
-    env: Any
-    system_prompt: Any
-    filters_env: Any
-    config: Mapping[str, Any] | None
-    durability: Literal["sync", "async", "exit"] | None
-    wait: float
-
-
 class Agent:
     """A model, its tools and an onion of filters; each verb runs one turn on one thread.
 
-    Raises ConfigurationError for parts that cannot work together. See `docs/quickstart.md`.
+    `model`: a chat model of langchain-core, or "provider:name" (needs the `langchain` extra and the provider's).
+    `tools`: `BaseTool`s, typed functions with a docstring, dicts for tools that run at the provider.
+    `filters`: the onion, outermost first. `system_prompt`: put in front of each model call, never stored.
+    `checkpointer`: a saver, a database URL, or None: then a stack that can pause is refused.
+    `limits`: the budgets of one turn. `name`: shown in sessions. `store`: LangGraph's store, for tools that want one.
+    `context_schema`: the type of `env`, which tools see as `ToolRuntime.context`. `tool_concurrency`: how many calls
+    of a batch run at once. `on_message_while_paused`: "refuse" a message with ThreadPaused, or "supersede" the pause.
+    `on_changed="ask"`, `trace` and `resolve` are for later releases and do nothing yet.
+
+    Raises ConfigurationError for parts that cannot work together.
     """
 
     def __init__(
@@ -76,7 +67,7 @@ class Agent:
         self.name = name
         self.filters = check(filters)
         own_tools = [tool for one in self.filters for tool in one.tools]
-        self.tools = as_tools([*tools, *own_tools])
+        self.tools = as_tools(tools, own_tools)
         self.checkpointer = as_saver(checkpointer)
         by_name = {tool.name: tool for tool in self.tools if not isinstance(tool, dict)}
         self._check(by_name, on_message_while_paused, on_changed, limits, tool_concurrency)
@@ -222,9 +213,10 @@ class Agent:
     def _starting(
         self, input: Any, thread: str | None, options: CallOptions
     ) -> tuple[Callable[[], Result], Invocation]:
+        named = named_thread(thread, checked(options))
         leading, messages = split_system(as_messages(input))
-        here = self._invocation(thread or uuid.uuid4().hex, options)
-        here.anonymous = thread is None and here.owner is None and here.user is None
+        here = new_invocation(new_turn_id(), named or uuid.uuid4().hex, options)
+        here.anonymous = self.checkpointer is None and named is None and here.owner is None and here.user is None
         here.prompts = (*here.prompts, *leading)
         return (lambda: self._claimed(here, options, lambda config: self._start(messages, here, config, options))), here
 
@@ -233,21 +225,14 @@ class Agent:
     ) -> tuple[Callable[[], Result], Invocation]:
         if self.checkpointer is None:
             raise ConfigurationError("resume() needs a checkpointer: build the Agent with checkpointer=...")
-        here = self._invocation(thread, options)
+        here = new_invocation(new_turn_id(), str(named_thread(thread, checked(options))), options)
         return (
             lambda: self._claimed(here, options, lambda config: self._resume(here, config, decisions, by, options))
         ), here
 
-    def _invocation(self, thread: str, options: CallOptions) -> Invocation:
-        if unknown := sorted(set(options) - CallOptions.__annotations__.keys()):
-            raise TypeError(f"there is no option {unknown[0]!r}; there are {', '.join(CallOptions.__annotations__)}")
-        given: dict[str, Any] = {name: options.get(name) for name in ("owner", "user", "env", "filters_env")}
-        prompts = as_system(options.get("system_prompt"))
-        return Invocation(turn=new_turn_id(), thread=thread, prompts=prompts, **given)
-
     def _claimed(self, here: Invocation, options: CallOptions, run: Callable[[dict[str, Any]], Result]) -> Result:
         """Run a turn while no other one runs on its thread in this process."""
-        config = self._config(here, options)
+        config = graph_config(here, options, self.name)
         if here.emit is not None:
             here.delivery = Delivery(self._transforms, here.emit)
         token = current_invocation.set(here)
@@ -259,22 +244,9 @@ class Agent:
         finally:
             current_invocation.reset(token)
 
-    def _config(self, here: Invocation, options: CallOptions) -> dict[str, Any]:
-        given = dict(options.get("config") or {})
-        if self.checkpointer is None and here.anonymous:
-            return given  # LangGraph copies all of this into every step: nothing to keep, nothing to copy
-        who = {"owner": here.owner, "user": here.user, "agent": self.name}
-        metadata = {name: value for name, value in who.items() if value is not None}
-        return {
-            **given,
-            "configurable": {**given.get("configurable", {}), "thread_id": here.thread},
-            "metadata": {**given.get("metadata", {}), **metadata},
-        }
-
     def _graph_options(self, here: Invocation, options: CallOptions) -> dict[str, Any]:
         chosen: dict[str, Any] = {}
         if self.checkpointer is not None:
-            # "sync": what a step did is stored before the next one runs, so that a crash repeats nothing that finished.
             chosen["durability"] = options.get("durability") or "sync"
         if self._has_context:
             chosen["context"] = here.env
@@ -286,10 +258,12 @@ class Agent:
         commits = self._turns.wraps_turns or any(map(is_transient, messages))
         head = None
         if self.checkpointer is not None:
+            self._threads.check_owner(str(here.thread), here.owner)
             named = any(one.id for one in messages)
             head = self._threads.ready(config, str(here.thread), full=commits or named)
             if head is not None and head.marker:
                 head = self._finish_open_turn(here, config, options, head)
+        head, messages = self._threads.without_removals(config, head, messages)
         messages = with_ids(messages, taken=head.messages if head else ())
         base = (list(head.messages) if head else []) if commits else None
         request = TurnRequest(messages, context=here.context(head.values if head else {}, here.turn))
@@ -314,6 +288,7 @@ class Agent:
     def _resume(
         self, here: Invocation, config: dict[str, Any], decisions: Any, by: str | None, options: CallOptions
     ) -> Result:
+        self._threads.check_owner(str(here.thread), here.owner)
         head = self._threads.head(config)
         found = self._threads.decided(head, str(here.thread), decisions, by)
         if not isinstance(found, Resumption):
@@ -333,6 +308,10 @@ class Agent:
     ) -> Turn:
         marker, account = head.marker or {}, head.values.get("loop") or {}
         turn_id = marker.get("id") or account.get("turn") or str(here.turn)
+        for name in ("owner", "user"):  # a resume by the thread alone is still for who began the turn
+            if getattr(here, name) is None and (known := head.metadata.get(name)) is not None:
+                setattr(here, name, known)
+                config["metadata"] = {**config["metadata"], name: known}
         here.spent_before = account.get("counts", {}).get("seconds", 0.0)
         context = here.context(head.values, turn_id)
         request = TurnRequest(marker.get("request") or [], resume=why, context=context)
@@ -364,7 +343,7 @@ class Agent:
         if self.checkpointer is None:
             return False
         here = Invocation(turn=new_turn_id(), thread=thread)
-        config = self._config(here, {})
+        config = graph_config(here, {}, self.name)
         with running.claim(key, here, 0):
             head = self._threads.head(config)
             if not head.open and not head.marker:

@@ -18,7 +18,7 @@ def as_model(model: Any) -> BaseChatModel:
     """A chat model: one of langchain-core's, or "provider:name", which needs the `langchain` extra."""
     if isinstance(model, BaseChatModel):
         return model
-    if not isinstance(model, str):
+    if not isinstance(model, str) or not model:
         raise ConfigurationError(f'model is a BaseChatModel or "provider:name", not {type(model).__name__}')
     try:
         from langchain.chat_models import init_chat_model
@@ -28,14 +28,16 @@ def as_model(model: Any) -> BaseChatModel:
         ) from None
     try:
         made: BaseChatModel = init_chat_model(model)
-    except (ImportError, ValueError) as error:
-        raise ConfigurationError(f"model {model!r} cannot be made: {error}") from error
+    except Exception as error:
+        raise ConfigurationError(f"model {model!r} cannot be made: {type(error).__name__}") from error
     return made
 
 
-def as_tools(tools: Sequence[Any]) -> list[Any]:
+def as_tools(tools: Sequence[Any], of_filters: Sequence[Any] = ()) -> list[Any]:
     """The tools as `BaseTool`s; dicts (tools that run at the provider) stay as they are. Names must differ."""
-    made = [_as_tool(one, position) for position, one in enumerate(tools)]
+    if not isinstance(tools, Sequence):
+        raise ConfigurationError(f"tools is a list of tools, not {type(tools).__name__}: put it into brackets")
+    made = [_as_tool(one, position) for position, one in enumerate([*tools, *of_filters])]
     seen: set[str] = set()
     for one in made:
         if isinstance(one, BaseTool):
@@ -73,13 +75,15 @@ def as_messages(input: Any) -> list[BaseMessage]:
         raise ConfigurationError("input is an empty text")
     if isinstance(input, str):
         return [HumanMessage(input)]
+    if isinstance(input, dict) and set(input) == {"messages"}:
+        input = input["messages"]  # the input of a graph
     if isinstance(input, BaseMessage | dict):
         input = [input]
     if not isinstance(input, Sequence) or not input:
         raise ConfigurationError(f"input is a text, a message or a list of messages, not {type(input).__name__}")
     try:
         return convert_to_messages(input)
-    except (ValueError, NotImplementedError) as error:
+    except (KeyError, TypeError, ValueError, NotImplementedError) as error:
         raise ConfigurationError(f"input holds what is no message: {type(error).__name__}") from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,11 +12,12 @@ from typing import Any, Literal
 
 from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.graph import END
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from scallion.approvals.ledger import addressed, open_approvals, record
 from scallion.bridge import call, waits_on_loop
 from scallion.bridge import wait as wait_for
-from scallion.errors import NotPaused, PauseChanged, ThreadBusy, ThreadPaused
+from scallion.errors import ConfigurationError, NotPaused, PauseChanged, ThreadBusy, ThreadError, ThreadPaused
 from scallion.filters.filter import Filter
 from scallion.filters.pausing import args_schema
 from scallion.history import changes, left_of
@@ -60,6 +62,8 @@ class Running:
 
 
 running = Running()
+if hasattr(os, "register_at_fork"):  # a turn of the parent does not run in the child
+    os.register_at_fork(after_in_child=lambda: running.__init__())  # type: ignore[misc]
 
 
 def _sleep(seconds: float) -> None:
@@ -79,6 +83,7 @@ class Head:
     open: bool
     """Whether the loop has not come to its end; its last tasks may all have finished, and only not been applied."""
     interrupts: Sequence[Any]
+    metadata: Mapping[str, Any]
 
     @property
     def messages(self) -> Sequence[BaseMessage]:
@@ -117,7 +122,7 @@ class Threads:
     def head(self, config: Mapping[str, Any]) -> Head:
         """Where the thread stands."""
         snapshot = call(self._graph.get_state, self._graph.aget_state, config)
-        return Head(snapshot.values, bool(snapshot.tasks), snapshot.interrupts)
+        return Head(snapshot.values, bool(snapshot.tasks), snapshot.interrupts, snapshot.metadata or {})
 
     def ready(self, config: Mapping[str, Any], thread: str, *, full: bool) -> Head | None:
         """Make the thread ready for a new message: refuse or supersede a pause, close calls that a crash left open.
@@ -140,6 +145,30 @@ class Threads:
         if head.open:
             return self.close(config, thread, head, UNKNOWN_OUTCOME, None)
         return head
+
+    def check_owner(self, thread: str, owner: str | None) -> None:
+        """Raise ThreadError where the thread is another owner's; a saver without an index does not know."""
+        sessions = getattr(self._saver, "sessions", None)
+        if owner is None or sessions is None:
+            return
+        session = call(sessions.get, sessions.aget, thread)
+        if session is not None and session.owner not in (None, owner):
+            raise ThreadError(thread, f"thread {thread!r} belongs to another owner")
+
+    def without_removals(
+        self, config: Mapping[str, Any], head: Head | None, messages: list[BaseMessage]
+    ) -> tuple[Head | None, list[BaseMessage]]:
+        """Carry out the RemoveMessages of an input; returns the head after that, and the messages that remain."""
+        removals = [one for one in messages if one.type == "remove"]
+        if not removals:
+            return head, messages
+        rest = [one for one in messages if one.type != "remove"]
+        known = {one.id for one in head.messages} if head is not None else set()
+        if not rest or any(one.id not in known and one.id != REMOVE_ALL_MESSAGES for one in removals):
+            raise ConfigurationError("input removes messages that the thread does not have, or holds nothing else")
+        graph = self._graph
+        call(graph.update_state, graph.aupdate_state, config, {"messages": removals}, as_node="chat")
+        return self.head(config), rest
 
     def approvals(self, head: Head, thread: str) -> list[Approval]:
         """What the thread waits for, in the order of the calls."""
@@ -182,15 +211,17 @@ class Threads:
         Raises NotPaused, or a DecisionError before anything is stored.
         """
         if not head.interrupts:
+            if not head.values and not head.open:
+                raise NotPaused(thread, f"there is no thread {thread!r}")
             if not head.open and not head.marker:
                 raise NotPaused(thread)
             if decisions is not None and self.ledger is not None:
-                addressed(decisions, [], self.ledger)
+                addressed(decisions, [], self.ledger, thread)
             return Resumption(head.values, None, ended=not head.open)
         approvals = self.approvals(head, thread)
         given = {one.id: one.decision for one in approvals if one.decision is not None}
         if decisions is not None:
-            given |= addressed(decisions, approvals, self.ledger)
+            given |= addressed(decisions, approvals, self.ledger, thread)
         if not given:
             return approvals
         for one in approvals:

@@ -273,7 +273,7 @@ class TurnRunner:
         turn.note_end(messages[-1], messages)
         return Completed(
             messages[-1],
-            messages,
+            list(messages),
             account["calls"],
             account["counts"],
             max(turn.attempts, 1),

@@ -159,7 +159,11 @@ class Decision:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: `{"type": ..., "args": ..., "message": ...}` without the keys that are not set."""
-        pairs = {"type": self.type, "args": dict(self.args) if self.args is not None else None, "message": self.message}
+        pairs = {
+            "type": self.type,
+            "args": dict(self.args) if isinstance(self.args, Mapping) else self.args,
+            "message": self.message,
+        }
         return {key: value for key, value in pairs.items() if value is not None}
 
 
@@ -170,7 +174,7 @@ def approve() -> Decision:
 
 def edit(args: Mapping[str, Any]) -> Decision:
     """Let the call run with these arguments, which are the whole new ones."""
-    return Decision("edit", args=dict(args))
+    return Decision("edit", args=args)
 
 
 def reject(message: str | None = None) -> Decision:

@@ -28,7 +28,6 @@ from scallion import (
     around_turn,
     filters,
 )
-from scallion.loop.invocation import Invocation
 from scallion.testing import ScriptedModel
 
 NOT_RUN = "not run: limit"
@@ -170,7 +169,6 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
         monkeypatch.setattr(scallion.loop.invocation, "time", SimpleNamespace(monotonic=lambda: self.now))
-        monkeypatch.setattr(scallion.agent, "Invocation", lambda **fields: Invocation(started=self.now, **fields))
 
 
 def test_seconds_are_checked_before_each_call(drive: Drive, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ Whoever decides (`resume`, the inbox, the command line, a node of the bare graph
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, get_args
@@ -60,6 +61,7 @@ def check_fit(approval: Approval, decision: Decision) -> None:
     if decision.type not in approval.allowed:
         allowed = ", ".join(approval.allowed)
         raise InvalidDecision(f"{decision.type!r} is not allowed here; allowed: {allowed}", approval)
+    _check_data(approval, decision)
     if decision.tool not in (None, approval.tool):
         raise InvalidDecision(f"an edit keeps the tool: {approval.tool!r}, not {decision.tool!r}", approval)
     if decision.type == "edit":
@@ -68,9 +70,20 @@ def check_fit(approval: Approval, decision: Decision) -> None:
         _check_response(approval, decision)
 
 
+def _check_data(approval: Approval, decision: Decision) -> None:
+    """What a decision carries is stored as JSON, so it has to be that."""
+    try:
+        given = decision.to_json()
+        same = json.loads(json.dumps(given, allow_nan=False)) == given
+    except (TypeError, ValueError, RecursionError):
+        same = False
+    if not same:
+        raise InvalidDecision(f"what {decision.type!r} carries is not JSON data", approval)
+
+
 def _check_args(approval: Approval, decision: Decision) -> None:
-    if decision.args is None:
-        raise InvalidDecision("an edit needs the whole new arguments", approval)
+    if not isinstance(decision.args, Mapping):
+        raise InvalidDecision("an edit needs the whole new arguments, as a mapping", approval)
     schema = approval.args_schema
     if schema is None:
         return
@@ -107,7 +120,7 @@ def _told(error: Any) -> str:
     where = "/".join(map(str, error.absolute_path)) or "the whole"
     if error.validator == "required":
         missing = sorted(set(error.validator_value) - set(error.instance))
-        return f"{where} misses {', '.join(map(repr, missing))}"
+        return f"{', '.join(map(repr, missing))} is missing: give all arguments"
     if error.validator in ("type", "enum", "const", "minimum", "maximum", "pattern", "format"):
         return f"{where} is not of {error.validator} {error.validator_value!r}"
     return f"{where} breaks the rule {error.validator!r}"

@@ -46,12 +46,11 @@ def open_approvals(interrupts: Sequence[Any], thread: str, ledger: Any) -> list[
 def _known(asked: Approval, row: Approval | None) -> Approval:
     if row is None or row.status == "used":
         return asked
-    return asked.replace(
-        status=row.status, decision=row.decision, decided_by=row.decided_by, decided_at=row.decided_at, owner=row.owner
-    )
+    names = ("status", "decision", "decided_by", "decided_at", "owner", "created_at", "expires_at")
+    return asked.replace(**{name: getattr(row, name) for name in names})
 
 
-def addressed(decisions: Any, approvals: Sequence[Approval], ledger: Any) -> dict[str, Decision]:
+def addressed(decisions: Any, approvals: Sequence[Approval], ledger: Any, thread: str) -> dict[str, Decision]:
     """The decision for each approval id: from a mapping by id, one decision for all, or LangChain's list by position.
 
     Raises UnknownApproval for an id that is not there, AlreadyDecided for one that was used with another decision,
@@ -64,20 +63,21 @@ def addressed(decisions: Any, approvals: Sequence[Approval], ledger: Any) -> dic
         return _by_position(decisions["decisions"], approvals)
     if not isinstance(decisions, Mapping):
         raise InvalidDecision(
-            f"decisions are a mapping of approval ids, or one decision, not {type(decisions).__name__}"
+            "decisions are {approval_id: approve()} or one decision for all, as approve(), not "
+            f"{type(decisions).__name__}"
         )
     given = {approval_id: read(decision) for approval_id, decision in decisions.items()}
     known = {one.id for one in approvals}
     for approval_id in given.keys() - known:
-        _check_repeated(approval_id, given.pop(approval_id), ledger)
+        _check_repeated(approval_id, given.pop(approval_id), ledger, thread)
     return given
 
 
-def _check_repeated(approval_id: str, decision: Decision, ledger: Any) -> None:
+def _check_repeated(approval_id: str, decision: Decision, ledger: Any, thread: str) -> None:
     """A decision that was used may be given again, by a caller that repeats a failed resume; another one may not."""
     if ledger is None:
         raise UnknownApproval(approval_id)
-    row: Approval = call(ledger.get, ledger.aget, approval_id)
+    row: Approval = call(ledger.get, ledger.aget, approval_id, thread=thread)
     if row.decision != decision:
         raise AlreadyDecided(row.id, by=row.decided_by, at=row.decided_at, decision=row.decision, status=row.status)
 

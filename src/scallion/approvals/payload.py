@@ -8,7 +8,7 @@ Neither langchain nor langgraph is imported here: the inbox reads payloads witho
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from scallion.values import Approval, ApprovalKind, DecisionType
@@ -28,10 +28,15 @@ def payload(
     path: tuple[str, ...] = (),
     requested_by: str | None = None,
     owner: str | None = None,
-    expires_at: datetime | None = None,
+    expires_in: float | None = None,
+    problem: str | None = None,
 ) -> dict[str, Any]:
-    """The interrupt's value for one approval: plain JSON data."""
+    """The interrupt's value for one approval: plain JSON data.
+
+    `expires_in`: seconds; a saver with a clock of its own counts them by that. `problem`: why it is asked again.
+    """
     call = call or {}
+    now = datetime.now(UTC)
     return {
         MARK: 1,
         "type": "tool_approval" if kind == "tool_call" else kind,
@@ -46,8 +51,10 @@ def payload(
         "path": list(path),
         "requested_by": requested_by,
         "owner": owner,
-        "created_at": datetime.now(UTC).isoformat(),
-        "expires_at": expires_at.isoformat() if expires_at else None,
+        "created_at": now.isoformat(),
+        "expires_in": expires_in,
+        "expires_at": (now + timedelta(seconds=expires_in)).isoformat() if expires_in is not None else None,
+        "problem": problem,
     }
 
 

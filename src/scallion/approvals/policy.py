@@ -32,6 +32,11 @@ class Policy:
     def __post_init__(self) -> None:
         if isinstance(self.allowed, str) or not self.allowed:
             raise ConfigurationError(f"Policy(allowed=...) is a sequence of kinds of decision, not {self.allowed!r}")
+        if self.describe is not None and not isinstance(self.describe, str) and not callable(self.describe):
+            raise ConfigurationError(f"Policy(describe=...) is a text or a function, not {self.describe!r}")
+        seconds = self.expires_in.total_seconds() if isinstance(self.expires_in, timedelta) else self.expires_in
+        if seconds is not None and (not isinstance(seconds, int | float) or not 0 < seconds < float("inf")):
+            raise ConfigurationError(f"Policy(expires_in=...) is a number of seconds above zero, not {seconds!r}")
         wrong = [one for one in self.allowed if one not in TYPES]
         if wrong:
             raise ConfigurationError(f"Policy(allowed=...) knows no {wrong[0]!r}; there are {', '.join(TYPES[:4])}")

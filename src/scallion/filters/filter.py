@@ -12,6 +12,8 @@ from scallion.filters.tokens import TokenTransform
 
 Chain = Literal["turn", "chat", "tool"]
 CHAINS: tuple[Chain, ...] = get_args(Chain)
+MOST = 100
+"""More layers would come near Python's limit of nested calls."""
 Hook = Callable[..., Any]
 """`(request, state, next) -> reply | (reply, update)`, `def` or `async def`."""
 
@@ -93,6 +95,8 @@ def check(filters: Iterable[Any]) -> tuple[Filter, ...]:
     if isinstance(filters, Filter) or not isinstance(filters, Iterable):
         raise ConfigurationError(f"filters is a list of filters, not {filters!r}: put it into brackets")
     checked = tuple(filters)
+    if len(checked) > MOST:
+        raise ConfigurationError(f"{len(checked)} filters are more than {MOST}: each layer takes frames of the stack")
     seen: set[str] = set()
     for position, one in enumerate(checked):
         _check_is_filter(one, position)

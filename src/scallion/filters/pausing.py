@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from scallion.approvals.decisions import check_fit, read
@@ -39,12 +39,20 @@ def pause(
         asked = None
     shown = now if asked is None else asked["payload"]
     number = frame.fresh() if asked is None else int(asked["n"])
-    answered = number < len(frame.run.answers)
-    decision = _decision(frame.run.answers[number], shown, now) if answered else None
-    if decision is None:
-        shown = now if answered else shown
-        frame.ask({"n": len(frame.run.answers), "payload": shown})
-        raise frame.run.pause(shown)
+    problem = None
+    if number < len(frame.run.answers):
+        try:
+            decision = _decision(frame.run.answers[number], shown, now)
+        except InvalidDecision as error:
+            problem = str(error)
+        else:
+            return _decided(frame, decision, number, shown)
+        shown = {**now, "problem": problem}
+    frame.ask({"n": len(frame.run.answers), "payload": shown})
+    raise frame.run.pause(shown)
+
+
+def _decided(frame: Frame, decision: Decision, number: int, shown: Mapping[str, Any]) -> Decision:
     frame.ask({"n": number, "payload": shown})
     if frame.run.emit is not None and frame.layer and number == len(frame.run.answers) - 1:
         frame.run.emit(FilterActed(frame.layer, frame.run.wire.hook, decision.type))
@@ -57,14 +65,13 @@ def was_asked() -> bool:
     return frame is not None and frame.asked() is not None
 
 
-def _decision(answer: Any, shown: Mapping[str, Any], now: Mapping[str, Any]) -> Decision | None:
-    """The decision in an answer, if it fits what was shown and is allowed still; otherwise it is asked again."""
-    try:
-        decision = read(answer)
-        check_fit(approval("", shown, ""), decision)
-    except InvalidDecision:
-        return None
-    return decision if decision.type in now["allowed"] else None
+def _decision(answer: Any, shown: Mapping[str, Any], now: Mapping[str, Any]) -> Decision:
+    """The decision in an answer; raises InvalidDecision where it does not fit what was shown, or is not allowed now."""
+    decision = read(answer)
+    check_fit(approval("", shown, ""), decision)
+    if decision.type not in now["allowed"]:
+        raise InvalidDecision(f"{decision.type!r} is not allowed any more")
+    return decision
 
 
 def _shows_the_same(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> bool:
@@ -92,7 +99,7 @@ def _question(
         path=frame.run.path,
         requested_by=frame.run.subject.get("user"),
         owner=frame.run.subject.get("owner"),
-        expires_at=datetime.now(UTC) + timedelta(seconds=seconds) if seconds is not None else None,
+        expires_in=seconds,
     )
 
 

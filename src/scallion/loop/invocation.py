@@ -39,7 +39,7 @@ class Invocation:
     filters_env: Any = None
     emit: Emit | None = None
     delivery: Delivery | None = None
-    started: float = field(default_factory=time.monotonic)
+    started: float = field(default_factory=lambda: time.monotonic())
     spent_before: float = 0.0
     """Seconds that the turn was active in earlier calls."""
     lost: dict[str, float] = field(default_factory=dict)

@@ -55,6 +55,8 @@ class ModelCall:
         except Exception as error:
             budget.add_usage(None)
             raise model_error(error) from error
+        if not isinstance(message, AIMessage):
+            raise ModelError("semantic", f"the model gave {type(message).__name__} instead of a message of its own")
         budget.add_usage(cast("Mapping[str, Any] | None", message.usage_metadata))
         return ChatReply(message, request.context)
 

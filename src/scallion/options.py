@@ -1,0 +1,79 @@
+"""What every verb of an agent takes by keyword, and LangGraph's config made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypedDict
+
+from scallion.errors import ConfigurationError
+from scallion.loop.invocation import Invocation
+from scallion.loop.model import as_system
+
+
+class CallOptions(TypedDict, total=False):
+    """What every verb takes by keyword.
+
+    `owner` and `user`: whose thread it is, and who asks. `env`: anything, handed to filters and tools, not stored.
+    `system_prompt`: put behind the agent's for this call. `config`: LangGraph's. `durability`: LangGraph's too, "sync"
+    by default: what a step did is stored before the next one runs. `wait`: seconds to wait for a thread that is busy.
+    """
+
+    owner: str | None
+    user: str | None
+    env: Any
+    system_prompt: Any
+    filters_env: Any
+    config: Mapping[str, Any] | None
+    durability: Literal["sync", "async", "exit"] | None
+    wait: float
+
+
+def checked(options: CallOptions) -> CallOptions:
+    """The options; raises TypeError for one that is not there, ConfigurationError for a value that cannot be."""
+    if unknown := sorted(set(options) - CallOptions.__annotations__.keys()):
+        raise TypeError(f"there is no option {unknown[0]!r}; there are {', '.join(CallOptions.__annotations__)}")
+    if options.get("durability") not in (None, "sync", "async", "exit"):
+        raise ConfigurationError(f'durability is "sync", "async" or "exit", not {options.get("durability")!r}')
+    wait = options.get("wait") or 0
+    if isinstance(wait, bool) or not isinstance(wait, int | float) or wait < 0:
+        raise ConfigurationError(f"wait is a number of seconds, not {wait!r}")
+    if not isinstance(options.get("config") or {}, Mapping):
+        raise ConfigurationError(f"config is a mapping, not {type(options.get('config')).__name__}")
+    return options
+
+
+def named_thread(thread: str | None, options: CallOptions) -> str | None:
+    """The thread that `thread=` or the config names; raises ConfigurationError where they differ."""
+    configurable = (options.get("config") or {}).get("configurable") or {}
+    for key in ("checkpoint_id", "checkpoint_ns"):
+        if configurable.get(key):
+            raise ConfigurationError(f"config names a {key}: an Agent goes on from the newest checkpoint of its thread")
+    configured = configurable.get("thread_id")
+    if thread is None and configured is None:
+        return None
+    if thread is not None and configured is not None and thread != str(configured):
+        raise ConfigurationError("thread= and config name two different threads: give one of them")
+    name = thread if thread is not None else str(configured)
+    if not isinstance(name, str) or not name:
+        raise ConfigurationError("a thread is named by a text that is not empty")
+    return name
+
+
+def new_invocation(turn: str, thread: str, options: CallOptions) -> Invocation:
+    """What the call brings along."""
+    given: dict[str, Any] = {name: options.get(name) for name in ("owner", "user", "env", "filters_env")}
+    return Invocation(turn=turn, thread=thread, prompts=as_system(options.get("system_prompt")), **given)
+
+
+def graph_config(here: Invocation, options: CallOptions, agent: str) -> dict[str, Any]:
+    """LangGraph's config: the caller's, with the thread and who it belongs to."""
+    given = dict(options.get("config") or {})
+    if here.anonymous:
+        return given  # LangGraph copies all of this into every step: nothing to keep, nothing to copy
+    who = {"owner": here.owner, "user": here.user, "agent": agent}
+    metadata = {name: value for name, value in who.items() if value is not None}
+    return {
+        **given,
+        "configurable": {**given.get("configurable", {}), "thread_id": here.thread},
+        "metadata": {**given.get("metadata", {}), **metadata},
+    }
