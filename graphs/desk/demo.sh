@@ -10,8 +10,14 @@ export SCALLION_DB="sqlite:///$place/scallion.db" SCALLION_DESK_DB="$place/refun
 
 if [ -t 0 ] && [ -t 1 ]; then
   echo "Try: refund order 1042 and email the customer. Leave the approvals for later, if you like; then, in any shell:"
-  printf '  export SCALLION_DB=%s SCALLION_DESK_DB=%s\n  scallion pending\n\n' "$SCALLION_DB" "$SCALLION_DESK_DB"
-  exec scallion chat "$agent" --thread "$thread"
+  printf '  cd %q\n  export PATH=%q:"$PATH"\n' "$PWD" "$(dirname "$(command -v scallion)")"
+  printf '  export SCALLION_DB=%q SCALLION_DESK_DB=%q\n  scallion pending\n\n' "$SCALLION_DB" "$SCALLION_DESK_DB"
+  trap : INT # the chat itself handles Ctrl-C
+  status=0
+  scallion chat "$agent" --thread "$thread" || status=$?
+  [ "$status" = 0 ] && rm -rf "$place"
+  [ "$status" = 3 ] && echo "(The lines at the top make these commands work in another shell.)" && status=0
+  exit "$status"
 fi
 trap 'rm -rf "$place"' EXIT
 

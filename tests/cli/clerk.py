@@ -25,6 +25,11 @@ def mail(to: str) -> str:
     return f"sent to {to}"
 
 
+def mark() -> str:
+    """Be done at once."""
+    return "marked"
+
+
 def slow() -> str:
     """Take a second."""
     with Path(os.environ["CLERK_LOG"]).open("a") as log:
@@ -42,12 +47,23 @@ def stuck() -> str:
     return "freed"
 
 
+def die() -> str:
+    """End the process when it is called for the first time."""
+    log = Path(os.environ["CLERK_LOG"])
+    if not log.exists():
+        log.write_text("died")
+        time.sleep(0.5)  # until the result of its sibling is stored
+        os._exit(9)
+    return "lived"
+
+
 CALLS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "pay": [("pay", {"order": 7})],
     "both": [("pay", {"order": 7}), ("mail", {"to": "mira"})],
     "ask": [("ask_human", {"question": "Which colour?"})],
     "slow": [("slow", {})],
     "stuck": [("stuck", {})],
+    "die": [("mark", {}), ("die", {})],
     "unsafe": [("mail", {"to": EVIL})],
 }
 
@@ -68,10 +84,11 @@ def answer(messages: Sequence[BaseMessage]) -> AIMessage:
     return AIMessage("Let me see.", tool_calls=calls)
 
 
+model = ScriptedModel(answer, chunk_size=3)
 agent = Agent(
-    ScriptedModel(answer, chunk_size=3),
+    model,
     name="clerk",
-    tools=[pay, mail, slow, stuck, ask_human],
+    tools=[pay, mail, mark, slow, stuck, die, ask_human],
     filters=[filters.approval({"pay": Policy(allowed=("approve", "edit", "reject")), "mail": True})],
     checkpointer=os.environ.get("SCALLION_DB", "sqlite:///scallion.db"),
 )

@@ -39,6 +39,10 @@ def test_cards(here: Command) -> None:
     assert "(a)pprove (e)dit (r)eject re(s)pond (l)ater > " in done.out
     assert "not taken: an answer is needed" in done.out
     assert "it did not run: too much; no need" in done.out
+    assert "recorded: pay, reject by ana: too much\n" in done.out
+    assert "recorded: mail, respond by ana: no need\n" in done.out
+    assert done.out.count("✗ rejected by a person\n") == done.out.count("✓ answered by a person\n") == 1
+    assert "→" not in done.out  # nothing ran
     assert {one["decided_by"] for one in here("pending", "--status", "used", "--json").data["items"]} == {"ana"}
 
 
@@ -54,6 +58,18 @@ def test_later(here: Command) -> None:
     assert "You said hello." in again.out
 
 
+def test_later_on_one_of_several(here: Command) -> None:
+    """What is decided runs; what is left is not asked again until somebody wants to go on."""
+    done = here("chat", CLERK, "--thread", "t", typed=lines("both", "a", "l"))
+    assert done.status == 3
+    assert done.out.count("(l)ater > ") == 2
+    assert done.out.index("✓ pay (") < done.out.index("left for later: ")
+    again = here("chat", CLERK, "--thread", "t", typed=lines("l", "/resume", "a"))
+    assert again.status == 0
+    assert again.out.count("(l)ater > ") == 2
+    assert "Results: paid 7; sent to mira" in again.out
+
+
 def test_a_decision_made_elsewhere(here: Command, paused: Ask) -> None:
     """Is used when the chat goes on; a decision of the chat is not lost when its input ends before the next card."""
     pay, mail = paused("both")
@@ -62,15 +78,19 @@ def test_a_decision_made_elsewhere(here: Command, paused: Ask) -> None:
     here("approve", mail)
     done = here("chat", CLERK, "--thread", "t")
     assert done.status == 0
+    assert "decided already: mail, approve by " in done.out
     assert "Results: paid 7; sent to mira" in done.out
 
 
 def test_editing_on_a_card(here: Command, editor: Callable[..., None], place: Path) -> None:
-    """The arguments are checked before they are taken; giving up shows the keys again."""
+    """The arguments are checked before they are taken, and shown; giving up shows the keys again."""
     editor('{"order": "x"}', "nonsense", '{"order": 5}')
     done = here("chat", CLERK, "--thread", "t", typed=lines("pay", "e", "", "n", "e"))
     assert done.status == 0
-    assert "not taken: the arguments are not JSON" in done.out
+    assert done.err.count("not taken: the arguments are not JSON") == 1
+    assert (done.out + done.err).count("not taken") == 2
+    assert ", edit by" in done.out
+    assert done.out.index('"order": 5') < done.out.index("→ pay")
     assert "paid 5" in done.out
 
 
@@ -121,3 +141,30 @@ def test_an_answer_that_no_model_gave(here: Command, place: Path) -> None:
         "agent = Agent(ScriptedModel([AIMessage('Wait.', tool_calls=[call])]), tools=[fetch])\n"
     )
     assert here("run", "broken_direct_clerk.py", "hello").out == "fetched\n"
+
+
+def test_commands(here: Command) -> None:
+    """One that is not known is no message; a path is, and whatever has a space in front."""
+    done = here("chat", CLERK, "--thread", "t", typed=lines("/resum", "/help", "/etc/hosts", " /x", "/quit", "hello"))
+    assert done.status == 0
+    assert "unknown command /resum: " in done.out
+    assert "\n/quit " in done.out
+    assert "You said /etc/hosts." in done.out
+    assert "You said /x." in done.out
+    assert "/resum." not in done.out
+    assert "hello" not in done.out
+
+
+def test_what_may_have_run_is_named(here: Command, there: Command, place: Path) -> None:
+    """Only yes is a yes; what else is typed is kept until the question is answered."""
+    assert there("run", CLERK, "die", "--thread", "t").status == 9
+    asked = "The last turn was interrupted. die may have run already; going on runs it again. Go on with it? [Y/n] "
+    left = here("chat", CLERK, "--thread", "t", typed=lines("maybe", "n"))
+    assert left.out.count(asked) == 2
+    assert "you> maybe\nYou said maybe." in left.out
+    (place / "log").unlink()
+    assert there("run", CLERK, "die", "--thread", "u").status == 9
+    done = here("chat", CLERK, "--thread", "u", typed=lines("/frob", "hello", "yes"))
+    assert "unknown command /frob" in done.out
+    assert done.out.index("Results: marked; lived") < done.out.index("You said hello.")
+    assert here("chat", CLERK, "--thread", "u", typed=lines("/quit")).status == 0

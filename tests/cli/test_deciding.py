@@ -108,7 +108,10 @@ def test_giving_up_in_the_editor(here: Command, paused: Ask, editor: Callable[..
     (id,) = paused("pay")
     assert here("edit", id).status == 2
     editor("nonsense")
-    assert here("edit", id, typed="n\n").status == 1
+    done = here("edit", id, "--json", typed="n\n")
+    assert (done.status, done.out) == (1, "")
+    assert done.err.count("the arguments are not JSON") == 1
+    assert done.err.endswith("error: nothing was decided\n")
     assert len(here("pending", "--json").data["items"]) == 1
 
 

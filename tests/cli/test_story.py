@@ -8,7 +8,7 @@ def test_every_step_in_a_process_of_its_own(there: Command) -> None:
     asked = there("run", CLERK, "both", "--thread", "t")
     assert asked.status == 3
     assert "may be decided: approve, edit, reject" in asked.out
-    assert asked.err.splitlines() == ["→ pay", "→ mail"]
+    assert asked.err == ""  # nothing ran
     waiting = {one["tool"]: one["id"] for one in there("pending", "--json").data["items"]}
     assert set(waiting) == {"pay", "mail"}
     assert there("approve", waiting["pay"][:10], "--by", "ana").out.startswith(f"{waiting['pay']} (pay, thread t)")
@@ -32,4 +32,4 @@ def test_the_database_is_named_on_the_command_line(there: Command, monkeypatch) 
     monkeypatch.delenv("SCALLION_DB")
     assert there("run", CLERK, "pay", "--thread", "t", "--db", "sqlite:///other.db").status == 3
     assert len(there("--db", "sqlite:///other.db", "pending", "--json").data["items"]) == 1
-    assert there("pending").out == "nothing is pending\n"
+    assert there("pending").err.startswith("error: there is no database at scallion.db")

@@ -52,9 +52,10 @@ def test_a_second_ctrl_c_leaves_at_once(chat: Terminal, here: Command) -> None:
     chat.type("\x03")
     chat.see("Ctrl-C again leaves at once")
     chat.type("\x03")
+    chat.see(f"\ninterrupted; to go on: scallion resume {CLERK} t\n")
     assert chat.end() == 1
     again = here("chat", CLERK, "--thread", "t", typed="y\n")
-    assert "The last turn was interrupted. Go on with it? [Y/n] " in again.out
+    assert "stuck may have run already; going on runs it again. Go on with it? [Y/n] " in again.out
     assert "Results: freed\n" in again.out
 
 

@@ -43,10 +43,37 @@ def test_resuming_without_a_decision_stays_paused(here: Command, paused: Ask) ->
     assert "pay" in again.out
 
 
+def test_a_rejected_call_did_not_run(here: Command, paused: Ask) -> None:
+    """And is not shown as one that failed."""
+    pay, mail = paused("both")
+    here("reject", pay)
+    here("respond", mail, "written by hand")
+    done = here("resume", CLERK, "t")
+    assert sorted(done.err.splitlines()) == ["✓ answered by a person", "✗ rejected by a person"]
+
+
+def test_a_database_that_is_not_there(here: Command, place: Path) -> None:
+    """Is told by what looks into it, and not made."""
+    words = (["pending"], ["sessions"], ["show", "t"], ["approve", "x"], ["cancel", "t"])
+    for done in [here("--db", "sqlite:///typo.db", *one) for one in words]:
+        assert (done.status, done.out) == (1, "")
+        assert done.err == "error: there is no database at typo.db; --db or SCALLION_DB names another one\n"
+    assert not (place / "typo.db").exists()
+
+
+def test_what_was_edited_is_shown(here: Command, paused: Ask) -> None:
+    """`show` has the arguments that will run beside those that were asked for."""
+    (id,) = paused("pay")
+    here("edit", id, "--set", "order=55", "--by", "ana")
+    shown = here("show", "t").out
+    assert "decided: edit by ana" in shown
+    assert '"order": 55' in shown
+
+
 def test_nothing_to_resume(here: Command) -> None:
     """One line, no traceback, exit status 1."""
     done = here("resume", CLERK, "nowhere")
-    assert (done.status, done.out, done.err) == (1, "", "error: thread 'nowhere' has nothing to resume\n")
+    assert (done.status, done.out, done.err) == (1, "", "error: there is no thread 'nowhere'\n")
 
 
 def test_a_message_while_paused(here: Command, paused: Ask) -> None:
@@ -102,7 +129,7 @@ def test_cancelling_with_the_graph(here: Command, paused: Ask) -> None:
 
 
 def test_cancelling_without_the_graph(here: Command, paused: Ask) -> None:
-    """Nobody can decide any more; the turn itself is closed with the graph, and that is told."""
+    """Nobody can decide any more; the turn itself is closed with the graph, or by whoever wants to go on with it."""
     (id,) = paused("pay")
     assert "--graph" in here("cancel", "t").out
     assert here("approve", id).err.startswith(f"error: approval '{id}' is already cancelled")
@@ -110,8 +137,38 @@ def test_cancelling_without_the_graph(here: Command, paused: Ask) -> None:
     assert here("cancel", "t", "--graph", CLERK).status == 0
 
 
+def test_going_on_with_what_was_cancelled(here: Command, paused: Ask) -> None:
+    """Closes the turn: there is no card that nobody can decide."""
+    for thread in ("a", "b"):
+        paused("both", thread)
+        here("cancel", thread)
+    done = here("resume", CLERK, "a")
+    assert (done.status, done.out) == (1, "")
+    assert done.err == "error: the turn of thread 'a' was cancelled; it is closed now\n"
+    assert here("resume", CLERK, "a").err == "error: thread 'a' has nothing to resume\n"
+    chat = here("chat", CLERK, "--thread", "b", typed="/resume\n")
+    assert chat.status == 0
+    assert "the turn was cancelled; it is closed now\n" in chat.out
+    assert "nothing is open" in chat.out
+    assert "(a)pprove" not in chat.out
+
+
+def test_a_card_in_a_narrow_terminal(here: Command, paused: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has the whole id."""
+    (id,) = paused("pay")
+    monkeypatch.setenv("COLUMNS", "40")
+    assert id in here("show", "t").out
+
+
+@pytest.mark.parametrize("verb", ["chat", "run", "resume"])
+def test_the_help_says_what_a_graph_is(here: Command, verb: str) -> None:
+    """In each verb that takes one."""
+    assert "GRAPH is path/to/file.py:agent" in here(verb, "--help").out
+
+
 def test_an_unknown_thread(here: Command) -> None:
     """Is an error."""
+    here("db", "upgrade")
     assert here("show", "nope").err == "error: there is no thread 'nope'\n"
 
 
@@ -123,6 +180,7 @@ def test_an_unknown_thread(here: Command) -> None:
         (f"{CLERK}:nope", 2, "has no attribute 'nope'"),
         (f"{CLERK}:graph", 2, "is a bare LangGraph graph"),
         (f"{CLERK}:number", 2, "is a int"),
+        (f"{CLERK}:model", 2, "is a ScriptedModel, not a scallion Agent"),
         ("broken.py", 1, "broken.py failed to load: ModuleNotFoundError: No module named 'not_there'"),
     ],
 )

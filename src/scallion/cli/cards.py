@@ -8,11 +8,11 @@ from typing import Any
 import click
 
 from scallion.approvals.decisions import check_fit
-from scallion.cli.editing import answer, edited
+from scallion.cli.editing import GivenUp, answer, edited
 from scallion.cli.failure import describe
 from scallion.cli.output import console
-from scallion.errors import DecisionError, InvalidDecision
-from scallion.inspect.card import card
+from scallion.errors import AlreadyDecided, DecisionError, InvalidDecision
+from scallion.inspect.card import card, heading, verdict
 from scallion.inspect.escape import one_line
 from scallion.values import Approval, Decision, DecisionType
 
@@ -35,17 +35,26 @@ class Cards:
         self._ledger = ledger
         self._by = by
         self._kept: dict[str, Decision] = {}
+        self._left: set[str] = set()
 
     def take(self) -> dict[str, Decision] | None:
         """The decisions that no ledger has, for the resume."""
         kept, self._kept = self._kept, {}
         return kept or None
 
+    def anew(self) -> None:
+        """Ask again what was left for later."""
+        self._left.clear()
+
     def review(self, approvals: Iterable[Approval]) -> bool:
-        """Show every card; whether there is a decision to go on with. EOFError where the input ends."""
+        """Show every card that was not left; whether there is a decision to go on with. EOFError where input ends."""
         decided = False
         for approval in approvals:
-            decided = approval.status == "decided" or self._one(approval) or decided
+            if approval.status == "decided":
+                _say("decided already", approval)
+                decided = True
+            elif approval.id not in self._left:
+                decided = self._one(approval) or decided
         return decided
 
     def _one(self, approval: Approval) -> bool:
@@ -54,8 +63,11 @@ class Cards:
             try:
                 decision = _asked(approval)
                 if decision is None:
+                    self._left.add(approval.id)
                     return False
                 check_fit(approval, decision)
+            except GivenUp:
+                continue
             except (InvalidDecision, click.ClickException) as error:
                 click.echo(f"not taken: {one_line(str(error))}")
                 continue
@@ -64,13 +76,18 @@ class Cards:
     def _record(self, approval: Approval, decision: Decision) -> bool:
         if self._ledger is None:
             self._kept[approval.id] = decision
+            _say("recorded", approval.replace(decision=decision, decided_by=self._by))
             return True
         try:
-            self._ledger.decide(approval.id, decision, by=self._by)
+            _say("recorded", self._ledger.decide(approval.id, decision, by=self._by))
         except DecisionError as error:  # somebody was first, or it expired meanwhile
             click.echo(f"not taken: {one_line(describe(error))}")
-            return False
+            return isinstance(error, AlreadyDecided) and error.status == "decided"
         return True
+
+
+def _say(how: str, approval: Approval) -> None:
+    click.echo(f"{how}: {one_line(heading(approval))}, {verdict(approval)}")
 
 
 def _asked(approval: Approval) -> Decision | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import re
+import shlex
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -13,16 +15,25 @@ from scallion.cli.cards import Cards
 from scallion.cli.failure import DONE, PAUSED, describe, failed
 from scallion.cli.options import by_option, database_option
 from scallion.cli.screen import Live, watch
-from scallion.cli.standing import standing
+from scallion.cli.standing import Standing, resuming, standing
 from scallion.cli.target import load
-from scallion.cli.turns import new_thread, thread_option
+from scallion.cli.turns import CANCELLED, new_thread, thread_option
 from scallion.errors import ThreadPaused
+from scallion.inspect.escape import one_line
 from scallion.values import Paused
 
 if TYPE_CHECKING:
     from scallion.agent import Agent
 
-HELP = "Ctrl-C stops a turn, Ctrl-D leaves; /resume goes on with what is open."
+HELP = "Ctrl-C stops a turn, Ctrl-D leaves; /resume goes on with what is open, /help tells more."
+COMMANDS = """\
+/resume  go on with what is open: a card that was left for later, or a turn that was interrupted
+/quit    leave, as Ctrl-D does
+/help    this
+Ctrl-C stops the turn after its current step; a second Ctrl-C leaves at once.
+A space in front sends a /word as a message."""
+GO_ON = "Go on with it? [Y/n] "
+COMMAND = re.compile(r"/\w*(?=\s|$)")
 
 
 @click.command()
@@ -33,12 +44,17 @@ HELP = "Ctrl-C stops a turn, Ctrl-D leaves; /resume goes on with what is open."
 def chat(graph: str, thread: str | None, by: str) -> int:
     """Talk with an agent, and decide what it asks.
 
-    Ctrl-C stops the turn and leaves a thread that goes on, Ctrl-D leaves the chat: with status 3 if it is paused.
+    GRAPH is path/to/file.py:agent or package.module:agent. Ctrl-C stops the turn and leaves a thread that goes on,
+    here with /resume. Ctrl-D leaves the chat: with status 3 if it is paused. /help lists the commands.
     """
     agent = load(graph, keeps=True)
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401 - gives `input` its line editing
     return Chat(agent, graph, thread or new_thread(), by).talk()
+
+
+class _Quit(Exception):
+    """Somebody wants to leave."""
 
 
 class Chat:
@@ -49,56 +65,95 @@ class Chat:
         self._graph = graph
         self._thread = thread
         self._by = by
+        self._resuming = resuming(graph, thread)
+        self._typed: list[str] = []
         self._screen = Live()
         self._cards = Cards(getattr(agent.checkpointer, "approvals", None), by)
 
     def talk(self) -> int:
         """Until the input ends; the exit status."""
         click.echo(f"thread {self._thread}. {HELP}")
-        with contextlib.suppress(EOFError):
+        try:
             self._go_on()
             while True:
                 self._next()
-        self._screen.end()
-        click.echo()
+        except EOFError:
+            self._screen.end()
+            click.echo()
+        except _Quit:
+            pass
         return self._leave()
 
     def _leave(self) -> int:
         status = standing(self._agent, self._thread).status
-        if status != "idle":
-            again = f"scallion chat {self._graph} --thread {self._thread}"
-            click.echo(f"the thread is {status}; to go on: {again}, or scallion resume {self._graph} {self._thread}")
+        if status in ("paused", "interrupted"):
+            again = shlex.join(["scallion", "chat", self._graph, "--thread", self._thread])
+            click.echo(f"the thread is {status}; to go on: {again}, or {self._resuming}")
         return PAUSED if status == "paused" else DONE
 
     def _next(self) -> None:
         """Read one line and do what it says."""
         try:
-            line = input("you> ").strip()
+            line = self._line()
         except KeyboardInterrupt:
             click.echo(f"\n{HELP}")
             return
-        if line == "/resume":
+        if command := COMMAND.match(line):
+            self._command(command[0])
+        elif line.strip():
+            self._turn(self._agent.stream(line.strip(), thread=self._thread))
+
+    def _line(self) -> str:
+        """What was typed too early, or else the next line."""
+        if not self._typed:
+            return input("you> ")
+        click.echo(one_line(f"you> {self._typed[0]}"))
+        return self._typed.pop(0)
+
+    def _command(self, name: str) -> None:
+        if name == "/resume":
             self._go_on(asked=True)
-        elif line:
-            self._turn(self._agent.stream(line, thread=self._thread))
+        elif name == "/help":
+            click.echo(COMMANDS)
+        elif name in ("/quit", "/exit"):
+            raise _Quit
+        else:
+            click.echo(f"unknown command {one_line(name)}: /resume, /quit or /help")
 
     def _go_on(self, asked: bool = False) -> None:
         """Go on with a pause or an interrupted turn, if there is one."""
         now = standing(self._agent, self._thread)
         if now.status == "paused":
+            self._cards.anew()
             self._decide(Paused(now.approvals))
+        elif now.status == "cancelled":
+            self._agent.cancel(self._thread)
+            click.echo(CANCELLED)
         elif now.status == "interrupted":
-            if asked or self._wanted("The last turn was interrupted. Go on with it? [Y/n] "):
+            told = _may_have_run(now)
+            if asked and told:
+                click.echo(told)
+            if asked or self._wanted(" ".join(filter(None, ["The last turn was interrupted.", told, GO_ON]))):
                 self._turn(self._agent.stream_resume(self._thread))
         elif asked:
             click.echo("nothing is open")
 
     def _wanted(self, question: str) -> bool:
-        try:
-            return not input(question).strip().lower().startswith("n")
-        except KeyboardInterrupt:
-            click.echo()
-            return False
+        """Whether somebody says yes. What they type instead is kept until they have answered."""
+        while True:
+            try:
+                line = input(question)
+            except KeyboardInterrupt:
+                click.echo()
+                return False
+            reply = line.strip().lower()
+            if reply in ("", "y", "yes", "n", "no", "/resume"):
+                return not reply.startswith("n")
+            if command := COMMAND.match(line):
+                self._command(command[0])
+            else:
+                self._typed.append(line)
+                click.echo("y or n first; what you typed comes after it (n and a new message give up that turn)")
 
     def _turn(self, events: Iterator[Any]) -> None:
         """Show a turn; where it pauses, ask and go on."""
@@ -115,18 +170,17 @@ class Chat:
         if decided:
             self._turn(self._agent.stream_resume(self._thread, self._cards.take(), by=self._by))
         else:
-            click.echo(
-                f"left for later: /resume here, or scallion resume {self._graph} {self._thread} when it is decided"
-            )
+            click.echo(f"left for later: /resume here, or {self._resuming} when it is decided")
 
     def _watch(self, events: Iterator[Any]) -> Any:
-        """The result, also of a message that a pause refused; None where the turn did not come to one."""
+        """The result; None where the turn did not come to one. A message that a pause refused leads to its cards."""
         try:
-            return watch(events, self._screen)
+            return watch(events, self._screen, f"; to go on: {self._resuming}")
         except KeyboardInterrupt:
             self._screen.line(f"stopped{self._way_on()}")
         except ThreadPaused as error:
             self._screen.line("the thread waits for a decision first; the message was not sent")
+            self._cards.anew()
             return Paused(error.approvals)
         except Exception as error:
             self._screen.end()
@@ -139,3 +193,13 @@ class Chat:
     def _way_on(self) -> str:
         left = standing(self._agent, self._thread).status
         return "" if left == "idle" else f"; the thread is {left}: /resume goes on, a new message gives up that turn"
+
+
+def _may_have_run(now: Standing) -> str:
+    """What going on runs again; nothing where no tool had begun."""
+    names = list(dict.fromkeys(now.unfinished))
+    if not names:
+        return ""
+    return one_line(
+        f"{', '.join(names)} may have run already; going on runs {'it' if len(names) == 1 else 'them'} again."
+    )

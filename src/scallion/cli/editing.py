@@ -16,6 +16,10 @@ from scallion.inspect.escape import one_line
 from scallion.values import Approval, Decision
 
 
+class GivenUp(InvalidDecision):
+    """Nothing was decided, and whoever edits knows why."""
+
+
 def parsed(text: str) -> dict[str, Any]:
     """The arguments in a JSON text. Raises InvalidDecision, without quoting it."""
     try:
@@ -60,14 +64,14 @@ def _value(schema: Mapping[str, Any], text: str) -> Any:
 
 
 def edited(approval: Approval) -> Decision:
-    """An edit made in $EDITOR, asked for again until it fits. Raises click.Abort where nothing is changed."""
+    """An edit made in $EDITOR, asked for again until it fits. Raises InvalidDecision where nothing is changed."""
     from scallion.approvals.decisions import check_fit
 
     if "edit" not in approval.allowed:
         check_fit(approval, Decision("edit"))
     if not sys.stdin.isatty() and not (os.environ.get("VISUAL") or os.environ.get("EDITOR")):
         raise click.UsageError("no terminal and no EDITOR to edit in; scallion edit takes --args and --set")
-    text = arguments(approval)
+    text = arguments(approval.args)
     while True:
         new = click.edit(text + "\n", extension=".json")
         if new is None:
@@ -77,17 +81,17 @@ def edited(approval: Approval) -> Decision:
             check_fit(approval, decision)
         except InvalidDecision as error:
             text = new.rstrip("\n")
-            _ask_again(error)
+            if not _again(error):
+                raise GivenUp("nothing was decided", approval) from None
         else:
             return decision
 
 
-def _ask_again(error: InvalidDecision) -> None:
-    """Say why it was not taken; raises the error where nobody wants to try again."""
+def _again(error: InvalidDecision) -> bool:
+    """Say why it was not taken; whether somebody wants to try again."""
     click.echo(f"not taken: {one_line(str(error))}", err=True)
+    click.echo("edit again? [Y/n] ", err=True, nl=False)  # standard output may be one JSON document
     try:
-        reply = input("edit again? [Y/n] ").strip().lower()
+        return not input().strip().lower().startswith("n")
     except EOFError:
-        reply = "n"
-    if reply.startswith("n"):
-        raise error
+        return False

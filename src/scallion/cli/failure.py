@@ -11,8 +11,8 @@ import click
 from scallion.errors import AlreadyDecided, ScallionError
 from scallion.inspect.escape import one_line
 
-DONE, ERROR, USAGE, PAUSED = 0, 1, 2, 3
-"""The exit statuses."""
+DONE, ERROR, PAUSED = 0, 1, 3
+"""The exit statuses; click's own for wrong usage is 2."""
 
 
 def failed(text: str) -> int:

@@ -13,12 +13,12 @@ import click
 
 
 @contextmanager
-def stoppable() -> Iterator[None]:
-    """Raise KeyboardInterrupt in the block at the first Ctrl-C; leave at once at the second."""
+def stoppable(way_on: str) -> Iterator[None]:
+    """Raise KeyboardInterrupt in the block at the first Ctrl-C; say the way on and leave at once at the second."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, _Stop())
+    before = signal.signal(signal.SIGINT, _Stop(way_on))
     try:
         yield
     finally:
@@ -26,12 +26,14 @@ def stoppable() -> Iterator[None]:
 
 
 class _Stop:
-    def __init__(self) -> None:
+    def __init__(self, way_on: str) -> None:
         self._asked = False
+        self._way_on = way_on
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         if self._asked:
             # A tool that does not end holds the interpreter back. Everything stored is whole: a thread survives a kill.
+            os.write(2, f"\ninterrupted{self._way_on}\n".encode())  # `echo` may be in the middle of another line
             os._exit(1)
         self._asked = True
         click.echo("\nstopping after this step; Ctrl-C again leaves at once", err=True)

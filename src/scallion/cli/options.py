@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from scallion.errors import StorageError
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_DB = "sqlite:///scallion.db"
+DB_HELP = f"The database (default: SCALLION_DB, or {DEFAULT_DB})."
 
 
 def use_database(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
@@ -22,14 +26,30 @@ def use_database(ctx: click.Context, param: click.Parameter, value: str | None) 
 
 
 def database() -> str:
-    """The URL of the database."""
-    return os.environ.get("SCALLION_DB") or DEFAULT_DB
+    """The URL of the database. Raises StorageError for a file that is not there: looking into it would make it."""
+    url = os.environ.get("SCALLION_DB") or DEFAULT_DB
+    file = _file(url)
+    if file is not None and not Path(file).exists():
+        raise StorageError(f"there is no database at {file}; --db or SCALLION_DB names another one")
+    return url
+
+
+def _file(url: str) -> str | None:
+    """The file of an SQLite database; None for every other database, and for what is no URL."""
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        parts = make_url(url)
+    except ArgumentError:  # told by whoever opens it
+        return None
+    name = parts.database or ":memory:"
+    return None if parts.get_backend_name() != "sqlite" or name.startswith((":memory:", "file:")) else name
 
 
 def database_option(function: F) -> F:
     """`--db URL`."""
-    told = f"The database (default: SCALLION_DB, or {DEFAULT_DB})."
-    return click.option("--db", metavar="URL", callback=use_database, expose_value=False, help=told)(function)
+    return click.option("--db", metavar="URL", callback=use_database, expose_value=False, help=DB_HELP)(function)
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from scallion.cli.interrupt import stoppable
-from scallion.events import ModelStarted, Retracted, Token, ToolFinished, ToolStarted
+from scallion.events import FilterActed, ModelStarted, Retracted, Token, ToolFinished, ToolStarted
 from scallion.inspect.escape import one_line, printable
 from scallion.values import Completed, Paused
 
@@ -41,6 +41,11 @@ class Screen:
             case ToolFinished():
                 mark, end = ("✓", "") if event.status == "success" else ("✗", " failed")
                 self.line(f"{mark} {self._tools.get(event.call_id, 'tool')}{end} ({event.duration:.1f} s)")
+
+            case FilterActed(action="reject"):
+                self.line("✗ rejected by a person")
+            case FilterActed(action="respond"):
+                self.line("✓ answered by a person")
 
     def _begin(self, call: str) -> None:
         if call != self._call:
@@ -82,10 +87,10 @@ class Live(Screen):
         self._open_line = False
 
 
-def watch(events: Iterator[Any], screen: Screen) -> Completed | Paused:
-    """Show a turn and return its result. Ctrl-C stops the turn and is raised."""
+def watch(events: Iterator[Any], screen: Screen, way_on: str) -> Completed | Paused:
+    """Show a turn and return its result. Ctrl-C stops the turn and is raised; a second one says the way on."""
     result: Any = None
-    with stoppable(), closing(events):  # type: ignore[type-var]
+    with stoppable(way_on), closing(events):  # type: ignore[type-var]
         for event in events:
             result = event
             screen.show(event)

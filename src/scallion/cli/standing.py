@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from scallion.values import Approval
 
@@ -14,10 +15,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Standing:
-    """Whether the thread takes a message, waits for decisions, or has a turn that did not come to its end."""
+    """Whether the thread takes a message, waits for decisions, or has a turn that did not come to its end.
 
-    status: Literal["idle", "paused", "interrupted"]
+    `cancelled`: it was paused, and nobody can decide any more; the turn is still to be closed.
+    """
+
+    status: Literal["idle", "paused", "interrupted", "cancelled"]
     approvals: Sequence[Approval] = ()
+    unfinished: Sequence[str] = ()
+    """The tools of calls that had begun, or were about to, when the turn was interrupted: they run again."""
+
+
+def resuming(graph: str, thread: str) -> str:
+    """The command that goes on with the thread."""
+    return shlex.join(["scallion", "resume", graph, thread])
 
 
 def standing(agent: Agent, thread: str) -> Standing:
@@ -29,7 +40,18 @@ def standing(agent: Agent, thread: str) -> Standing:
     snapshot = agent.graph.get_state({"configurable": {"thread_id": thread}})
     if snapshot.interrupts:
         ledger = getattr(agent.checkpointer, "approvals", None)
-        return Standing("paused", open_approvals(snapshot.interrupts, thread, ledger))
+        approvals = open_approvals(snapshot.interrupts, thread, ledger)
+        cancelled = all(one.status == "cancelled" for one in approvals)
+        return Standing("cancelled" if cancelled else "paused", approvals)
     marker = snapshot.values.get("turn")
     # Tasks, not `next`: that leaves out a step that had finished when a kill came before its checkpoint.
-    return Standing("interrupted" if snapshot.tasks or (marker and marker.get("open")) else "idle")
+    if snapshot.tasks or (marker and marker.get("open")):
+        return Standing("interrupted", unfinished=_unfinished(snapshot))
+    return Standing("idle")
+
+
+def _unfinished(snapshot: Any) -> list[str]:
+    from scallion.loop.state import open_calls
+
+    running = sum(task.name == "tool" and task.result is None for task in snapshot.tasks)
+    return [call["name"] for call in open_calls(snapshot.values.get("messages") or [])[:running]]

@@ -90,7 +90,9 @@ def _checked(found: Any, target: str, name: str) -> Agent:
         return found
     if found is None:
         raise click.BadParameter(f"{target} has no attribute {name!r}", param_hint="GRAPH")
-    if hasattr(found, "get_graph") and hasattr(found, "invoke"):
+    from langgraph.pregel import Pregel
+
+    if isinstance(found, Pregel):
         told = f"{target} is a bare LangGraph graph; name the scallion Agent that it belongs to"
         raise click.BadParameter(told, param_hint="GRAPH")
     raise click.BadParameter(f"{target} is a {type(found).__name__}, not a scallion Agent", param_hint="GRAPH")

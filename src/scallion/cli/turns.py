@@ -14,7 +14,7 @@ from scallion.cli.failure import DONE, PAUSED, describe, failed
 from scallion.cli.options import database, database_option, json_option
 from scallion.cli.output import console, print_json
 from scallion.cli.screen import Screen, watch
-from scallion.cli.standing import standing
+from scallion.cli.standing import resuming, standing
 from scallion.cli.target import load
 from scallion.inspect.escape import printable
 from scallion.values import Completed, Paused
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from scallion.agent import Agent
 
 thread_option = click.option("--thread", metavar="THREAD", help="The conversation (default: a new one).")
+
+CANCELLED = "the turn was cancelled; it is closed now"
 
 
 def new_thread() -> str:
@@ -37,7 +39,10 @@ def new_thread() -> str:
 @database_option
 @json_option
 def run(graph: str, message: str, thread: str | None, as_json: bool) -> int:
-    """Send one message; print the answer, or what a person has to decide (exit status 3)."""
+    """Send one message; print the answer, or what a person has to decide (exit status 3).
+
+    GRAPH is path/to/file.py:agent or package.module:agent.
+    """
     agent = load(graph)
     name = thread or new_thread()
     if thread is None and not as_json:
@@ -51,8 +56,14 @@ def run(graph: str, message: str, thread: str | None, as_json: bool) -> int:
 @database_option
 @json_option
 def resume(graph: str, thread: str, as_json: bool) -> int:
-    """Go on with a thread that paused or was interrupted, with the decisions that were recorded."""
+    """Go on with a thread that paused or was interrupted, with the decisions that were recorded.
+
+    GRAPH is path/to/file.py:agent or package.module:agent.
+    """
     agent = load(graph, keeps=True)
+    if standing(agent, thread).status == "cancelled":
+        agent.cancel(thread)
+        return failed(f"the turn of thread {thread!r} was cancelled; it is closed now")
     return _turn(agent, graph, thread, lambda: agent.stream_resume(thread), as_json)
 
 
@@ -77,15 +88,16 @@ def cancel(thread: str, graph: str | None) -> int:
         closed = inbox.approvals.close(thread, "cancelled")
     if not closed:
         return failed(f"thread {thread!r} has no open approvals")
-    click.echo(f"{closed} approval(s) cancelled; give --graph to close the turn, so that the thread takes a message")
+    click.echo(f"{closed} approval(s) cancelled; give --graph to close the turn too")
     return DONE
 
 
 def _turn(agent: Agent, graph: str, thread: str, start: Callable[[], Iterator[Any]], as_json: bool) -> int:
     screen = Screen()
+    way_on = f"; to go on: {resuming(graph, thread)}" if agent.checkpointer is not None else ""
     try:
         with redirect_stdout(sys.stderr) if as_json else nullcontext():
-            result = watch(start(), screen)
+            result = watch(start(), screen, way_on)
     except KeyboardInterrupt:
         return failed(f"interrupted{_way_on(agent, graph, thread)}")
     except Exception as error:
@@ -93,7 +105,7 @@ def _turn(agent: Agent, graph: str, thread: str, start: Callable[[], Iterator[An
     if as_json:
         print_json(_document(result, screen.answer))
     else:
-        _print(result, screen.answer, graph)
+        _print(result, screen.answer, resuming(graph, thread))
     return PAUSED if isinstance(result, Paused) else DONE
 
 
@@ -103,10 +115,10 @@ def _way_on(agent: Agent, graph: str, thread: str) -> str:
         left = standing(agent, thread).status
     except Exception:  # the error that is being told comes from the same database
         return ""
-    return f"; to go on: scallion resume {graph} {thread}" if left != "idle" else ""
+    return f"; to go on: {resuming(graph, thread)}" if left != "idle" else ""
 
 
-def _print(result: Completed | Paused, answer: str, graph: str) -> None:
+def _print(result: Completed | Paused, answer: str, way_on: str) -> None:
     if isinstance(result, Completed):
         click.echo(printable(answer))
         return
@@ -115,7 +127,7 @@ def _print(result: Completed | Paused, answer: str, graph: str) -> None:
     screen = console()
     for approval in result.approvals:
         screen.print(card(approval))
-    click.echo(f"paused; once decided (approve|edit|reject|respond ID): scallion resume {graph} {result.thread}")
+    click.echo(f"paused; once decided (approve|edit|reject|respond ID): {way_on}")
 
 
 def _document(result: Completed | Paused, answer: str) -> dict[str, Any]:
