@@ -1,5 +1,12 @@
-"""The fixtures of the databases."""
+"""The fixtures of the databases, and what of them could not be tested."""
 
-from checkpoints.databases import database, saver
+import pytest
+from checkpoints.databases import bare_database, database, migrated, saver, server, silent
 
-__all__ = ["database", "saver"]
+__all__ = ["bare_database", "database", "migrated", "saver", "server"]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say at the end, where it is read, which databases were left out."""
+    for kind, url in sorted(silent.items()):
+        terminalreporter.write_line(f"NOT TESTED: {kind}: no server answers at {url}", red=True, bold=True)

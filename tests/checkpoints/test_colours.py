@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import multiprocessing
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from checkpoints.databases import everywhere, sync_kinds
 from checkpoints.graphs_that_ask import Loop
+from checkpoints.workers import at_once, put, write
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.base import empty_checkpoint
 from sqlalchemy import StaticPool, create_engine
@@ -23,10 +23,6 @@ from scallion.sql.saver import SQLCheckpointer
 
 def config(thread: str = "t") -> Any:
     return {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
-
-
-def put(saver: SQLCheckpointer, thread: str = "t") -> Any:
-    return saver.put(config(thread), empty_checkpoint(), {"source": "input", "step": -1, "parents": {}}, {})
 
 
 @everywhere
@@ -70,23 +66,10 @@ def test_many_threads_write_at_once(saver: SQLCheckpointer) -> None:
     assert all(len(found.pending_writes or ()) == 1 for found in saver.list(None))
 
 
-def _work(url: str, worker: int) -> None:
-    with SQLCheckpointer(url) as saver:
-        for n in range(20):
-            stored = put(saver, f"t{n % 3}")
-            saver.put_writes(stored, [("messages", HumanMessage("x" * 200, id=str(n)))], f"task{worker}")
-
-
 @pytest.mark.parametrize("database", ["file", "postgresql", "mariadb"], indirect=True)
 def test_many_processes_write_at_once(database: str, saver: SQLCheckpointer) -> None:
     saver.setup()
-    spawn = multiprocessing.get_context("spawn")
-    workers = [spawn.Process(target=_work, args=(database, n)) for n in range(3)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert [worker.exitcode for worker in workers] == [0] * 3
+    assert at_once(write, [(database, n) for n in range(3)]) == [0] * 3
     assert len(list(saver.list(None))) == 60
 
 

@@ -159,6 +159,33 @@ def test_closing_ends_the_pause(saver: SQLCheckpointer) -> None:
     assert saver.status("t") == "running"
 
 
+@sync_kinds
+def test_what_a_checkpoint_answers_is_used(saver: SQLCheckpointer) -> None:
+    loop, (first, second) = ask(saver)
+    saver.approvals.decide(first, values.respond("yes"))
+    answering = CONFIG | {"metadata": CONFIG["metadata"] | {"answered": first}}
+    loop.graph.invoke({"messages": [HumanMessage("go on")]}, answering)
+    assert (saver.approvals.get(first).status, saver.approvals.get(second).status) == ("used", "superseded")
+    assert all("answered" not in found.metadata for found in saver.list(CONFIG))
+
+
+def test_only_what_was_decided_is_answered(saver: SQLCheckpointer) -> None:
+    loop, (first, _) = ask(saver)
+    answering = CONFIG | {"metadata": CONFIG["metadata"] | {"answered": first}}
+    loop.graph.invoke({"messages": [HumanMessage("go on")]}, answering)
+    assert saver.approvals.get(first).status == "superseded"
+
+
+def test_copies_are_told_apart_by_their_thread(saver: SQLCheckpointer) -> None:
+    _, (first, _) = ask(saver)
+    saver.copy_thread("t", "copy")
+    with pytest.raises(UnknownApproval):
+        saver.approvals.decide(first, values.respond("yes"))
+    assert saver.approvals.decide(first, values.respond("yes"), thread="copy").thread == "copy"
+    assert saver.approvals.get(first, thread="t").status == "pending"
+    assert saver.approvals.withdraw(first, thread="copy").status == "pending"
+
+
 def test_pages_follow_each_other(saver: SQLCheckpointer) -> None:
     for n in range(3):
         Loop(saver).graph.invoke({"messages": [HumanMessage("pay")]}, {"configurable": {"thread_id": f"t{n}"}})
@@ -178,24 +205,28 @@ def test_expiry_is_checked_by_the_clock(database: str) -> None:
     from datetime import UTC, datetime, timedelta
 
     from scallion.approvals import payload
+    from scallion.sql.clock import to_micros
     from scallion.sql.ledger import Place, Question
     from scallion.sql.ledger import ask as record
     from scallion.sql.sessions import claim
 
     now = datetime(2030, 1, 1, tzinfo=UTC)
     with SQLCheckpointer(database, clock=lambda: now) as saver:
-        value = payload.payload("question", "?", ("respond",), expires_at=now + timedelta(seconds=5))
+        value = payload.payload("question", "?", ("respond",), expires_in=5)
         t = saver.database.tables
 
         def write(conn: object) -> None:
             session = claim(conn, t, "t", 0)  # type: ignore[arg-type]
-            record(conn, t, session.no, Place("", "c", "c", "task"), [Question("q", value)], 0)  # type: ignore[arg-type]
+            record(conn, t, session.no, Place("", "c", "c", "task"), [Question("q", value)], to_micros(now))  # type: ignore[arg-type]
 
         saver.database.run(write, write=True)
+        assert saver.approvals.get("q").expires_at == now + timedelta(seconds=5)
         now += timedelta(seconds=6)
         with pytest.raises(ApprovalExpired):
             saver.approvals.decide("q", values.respond("late"))
-        assert saver.approvals.get("q").status == "pending"
+        assert saver.approvals.get("q").status == "expired"
+        assert [one.status for one in saver.approvals.list("expired").items] == ["expired"]
+        assert saver.approvals.list().items == []
 
 
 def test_secrets_stay_out_of_the_metadata(saver: SQLCheckpointer) -> None:

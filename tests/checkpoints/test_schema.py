@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +9,8 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from checkpoints.databases import everywhere, sync_kinds
+from checkpoints.databases import bare_database, everywhere, sync_kinds
+from checkpoints.workers import at_once, upgrade
 from click.testing import CliRunner, Result
 from langgraph.checkpoint.base import empty_checkpoint
 from sqlalchemy import Connection, text
@@ -21,6 +21,7 @@ from scallion.inbox import Inbox
 from scallion.sql import schema
 from scallion.sql.saver import SQLCheckpointer
 
+database = bare_database
 CONFIG = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
 
 
@@ -69,20 +70,9 @@ def test_another_version_is_told(database: str, revision: str, said: str, upgrad
         saver.get_tuple(CONFIG)
 
 
-def _upgrade(url: str) -> None:
-    with SQLCheckpointer(url, auto_upgrade=True) as saver:
-        saver.put(CONFIG, empty_checkpoint(), {"source": "input", "step": -1, "parents": {}}, {})
-
-
 @pytest.mark.parametrize("database", ["file", "postgresql", "mariadb"], indirect=True)
 def test_many_processes_upgrade_at_once(database: str) -> None:
-    context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=_upgrade, args=(database,)) for _ in range(4)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert [worker.exitcode for worker in workers] == [0] * 4
+    assert at_once(upgrade, [(database,)] * 4) == [0] * 4
     with SQLCheckpointer(database) as saver:
         assert len(list(saver.list(CONFIG))) == 4
 

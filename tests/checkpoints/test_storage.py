@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checkpoints.databases import sync_kinds
+from checkpoints.databases import in_memory, sync_kinds
 from checkpoints.graphs_that_ask import Loop
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -90,10 +91,13 @@ def changed(values: list[AnyMessage], what: str, where: int, n: int) -> list[Any
     return [] if what == "clear" else values
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+EXAMPLES = int(os.environ.get("SCALLION_TEST_EXAMPLES", "25"))
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(change, max_size=25))
-def test_lists_are_those_of_the_memory_saver(changes: list[tuple[str, int, int]]) -> None:
-    ours, theirs = SQLCheckpointer("sqlite://"), InMemorySaver()
+def test_lists_are_those_of_the_memory_saver(migrated: Path, changes: list[tuple[str, int, int]]) -> None:
+    ours, theirs = SQLCheckpointer(in_memory(migrated)), InMemorySaver()
     with ours:
         writers = [Writer(ours), Writer(theirs)]
         heads: list[str] = []

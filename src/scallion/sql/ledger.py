@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol, cast
 
-from sqlalchemy import Connection, Row, Select, and_, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, insert, or_, select, update
 
 from scallion.approvals import decisions, payload
 from scallion.errors import AlreadyDecided, DecisionError, UnknownApproval
@@ -28,6 +28,8 @@ from scallion.sql.tables import Tables
 from scallion.values import Approval, ApprovalStatus, Decision
 
 OPEN = ("pending", "decided")
+TIMES = ("created_at", "expires_at")
+"""What differs in a payload when the same is asked again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,19 +82,26 @@ def ask(conn: Connection, t: Tables, session: int, place: Place, questions: Sequ
 def _ask_one(
     conn: Connection, t: Tables, session: int, place: Place, question: Question, known: str | None, now: Any
 ) -> None:
-    row = _row(question, place)
+    row = _row(question, place, now)
     if known is None:
         bound = {"ns": place.ns, "checkpoint": place.checkpoint, "root": place.root, "task": place.task}
         first = {"session": session, "id": question.id, "status": "pending", "created": now}
         conn.execute(insert(t.approvals).values(first | bound | row))
-    elif known != row["payload"]:  # asked again with other words, and nobody has answered the old ones
+    elif _words(known) != _words(row["payload"]):  # asked again with other words, and nobody has answered the old ones
         this = and_(
             t.approvals.c.session == session, t.approvals.c.id == question.id, t.approvals.c.status == "pending"
         )
         conn.execute(update(t.approvals).where(this).values(row))
 
 
-def _row(question: Question, place: Place) -> dict[str, Any]:
+def _words(stored: str) -> Any:
+    """What is asked, without when: a task that runs again does not ask anew."""
+    value = json.loads(stored)["value"]
+    ours = isinstance(value, dict) and payload.MARK in value
+    return {name: part for name, part in value.items() if name not in TIMES} if ours else stored
+
+
+def _row(question: Question, place: Place, now: Any) -> dict[str, Any]:
     stored = json.dumps({"value": question.value, "schema": question.response_schema}, default=repr)
     asked = _read(question.id, json.loads(stored), "")
     return {
@@ -101,8 +110,16 @@ def _row(question: Question, place: Place) -> dict[str, Any]:
         "tool": asked.tool,
         "owner": asked.owner or place.owner,
         "requested_by": asked.requested_by or place.user,
-        "expires": to_micros(asked.expires_at) if asked.expires_at else None,
+        "expires": _expiry(question.value, asked, now),
     }
+
+
+def _expiry(value: Any, asked: Approval, now: Any) -> Any:
+    """When it expires, by the clock that `now` comes from."""
+    seconds = value.get("expires_in") if asked.expires_at and isinstance(value, Mapping) else None
+    if isinstance(seconds, int | float):
+        return now + int(seconds * 1_000_000)
+    return to_micros(asked.expires_at) if asked.expires_at else None
 
 
 def _read(id: str, stored: Mapping[str, Any], thread: str) -> Approval:
@@ -165,6 +182,7 @@ def close(conn: Connection, t: Tables, thread: str, status: ApprovalStatus, owne
 def page(
     conn: Connection,
     t: Tables,
+    now: Any,
     *,
     status: str | None = "pending",
     thread: str | None = None,
@@ -176,36 +194,63 @@ def page(
 ) -> Page[Approval]:
     """Approvals, the oldest first."""
     a = t.approvals.c
-    wanted = {a.status: status, a.owner: owner, a.tool: tool, a.kind: kind, t.sessions.c.thread: thread}
-    query = _select(t).where(*(column == value for column, value in wanted.items() if value is not None))
+    wanted = {a.owner: owner, a.tool: tool, a.kind: kind, t.sessions.c.thread: thread}
+    query = _select(t, now).where(*(column == value for column, value in wanted.items() if value is not None))
+    if status is not None:
+        query = query.where(_has_status(t, status, now))
     if after is not None:
         query = query.where(a.no > int(after))
     rows = conn.execute(query.order_by(a.no).limit(limit + 1)).all()
     return Page([_approval(row) for row in rows[:limit]], str(rows[limit - 1].no) if len(rows) > limit else None)
 
 
-def get(conn: Connection, t: Tables, id: str, *, thread: str | None = None, owner: str | None = None) -> Approval:
+def _has_status(t: Tables, status: str, now: Any) -> ColumnElement[bool]:
+    """As `_shown`, in terms of what is indexed."""
+    a = t.approvals.c
+    if status == "expired":
+        return or_(a.status == "expired", and_(a.status == "pending", a.expires <= now))
+    if status == "pending":
+        return and_(a.status == "pending", or_(a.expires.is_(None), a.expires > now))
+    return a.status == status
+
+
+def _shown(t: Tables, now: Any) -> ColumnElement[str]:
+    """The status, which expiry changes without anybody writing it down."""
+    a = t.approvals.c
+    return case((and_(a.status == "pending", a.expires <= now), "expired"), else_=a.status)
+
+
+def get(
+    conn: Connection, t: Tables, id: str, now: Any, *, thread: str | None = None, owner: str | None = None
+) -> Approval:
     """The approval. Raises UnknownApproval, also where several threads have it and `thread` is not given."""
-    return _approval(_found(conn, t, id, thread, owner))
+    return _approval(_found(conn, t, id, now, thread, owner))
 
 
 def decide(
-    conn: Connection, t: Tables, chosen: Mapping[str, Any], *, by: str | None, now: datetime, owner: str | None = None
+    conn: Connection,
+    t: Tables,
+    chosen: Mapping[str, Any],
+    now: datetime,
+    *,
+    by: str | None,
+    thread: str | None = None,
+    owner: str | None = None,
 ) -> list[Approval]:
     """Store all of the decisions, by id, or none. Raises what `decisions.check` raises, and UnknownApproval."""
-    checked = [_checked(conn, t, id, decision, now, owner) for id, decision in chosen.items()]
+    checked = [_checked(conn, t, id, decision, now, thread, owner) for id, decision in chosen.items()]
     for row, decision in checked:
         _store(conn, t, row, decision, by, now)
     for session in sorted({row.session for row, _ in checked}):
         sessions.recount(conn, t, session)
-    return [get(conn, t, row.id, thread=row.thread) for row, _ in checked]
+    return [get(conn, t, row.id, to_micros(now), thread=row.thread) for row, _ in checked]
 
 
 def _checked(
-    conn: Connection, t: Tables, id: str, decision: Any, now: datetime, owner: str | None
+    conn: Connection, t: Tables, id: str, decision: Any, now: datetime, thread: str | None, owner: str | None
 ) -> tuple[Row[Any], Decision]:
     read = decisions.read(decision)
-    row = _found(conn, t, id, None, owner)
+    row = _found(conn, t, id, to_micros(now), thread, owner)
     decisions.check(_approval(row), read, now=now)
     return row, read
 
@@ -220,30 +265,33 @@ def _store(conn: Connection, t: Tables, row: Row[Any], decision: Decision, by: s
     this = and_(t.approvals.c.no == row.no, t.approvals.c.status == "pending", t.approvals.c.payload == row.payload)
     if conn.execute(update(t.approvals).where(this).values(values)).rowcount == 1:
         return
-    first = get(conn, t, row.id, thread=row.thread)
+    first = get(conn, t, row.id, to_micros(now), thread=row.thread)
     if first.status == "pending":
         raise DecisionError(f"approval {row.id!r} was changed while it was decided: look at it again")
     raise AlreadyDecided(row.id, by=first.decided_by, at=first.decided_at, decision=first.decision, status=first.status)
 
 
-def withdraw(conn: Connection, t: Tables, id: str, *, owner: str | None = None) -> Approval:
+def withdraw(
+    conn: Connection, t: Tables, id: str, now: Any, *, thread: str | None = None, owner: str | None = None
+) -> Approval:
     """Take a decision back that nothing has used yet; the approval is pending again."""
-    row = _found(conn, t, id, None, owner)
+    row = _found(conn, t, id, now, thread, owner)
     this = and_(t.approvals.c.no == row.no, t.approvals.c.status == "decided")
     values = {"status": "pending", "decision": None, "decided_by": None, "decided": None}
     if conn.execute(update(t.approvals).where(this).values(values)).rowcount != 1:
         raise DecisionError(f"approval {id!r} is {_approval(row).status}: there is no decision to take back")
     sessions.recount(conn, t, row.session)
-    return get(conn, t, id, thread=row.thread)
+    return get(conn, t, id, now, thread=row.thread)
 
 
-def _select(t: Tables) -> Select[Any]:
-    return select(t.approvals, t.sessions.c.thread).join(t.sessions, t.sessions.c.no == t.approvals.c.session)
+def _select(t: Tables, now: Any) -> Select[Any]:
+    columns = (t.approvals, t.sessions.c.thread, _shown(t, now).label("shown"))
+    return select(*columns).join(t.sessions, t.sessions.c.no == t.approvals.c.session)
 
 
-def _found(conn: Connection, t: Tables, id: str, thread: str | None, owner: str | None) -> Row[Any]:
+def _found(conn: Connection, t: Tables, id: str, now: Any, thread: str | None, owner: str | None) -> Row[Any]:
     wanted = {t.sessions.c.thread: thread, t.approvals.c.owner: owner}
-    query = _select(t).where(t.approvals.c.id == id)
+    query = _select(t, now).where(t.approvals.c.id == id)
     rows = conn.execute(query.where(*(column == value for column, value in wanted.items() if value is not None))).all()
     if not rows:
         raise UnknownApproval(id)
@@ -255,10 +303,11 @@ def _found(conn: Connection, t: Tables, id: str, thread: str | None, owner: str 
 def _approval(row: Row[Any]) -> Approval:
     decision = json.loads(row.decision) if row.decision else None
     return _read(row.id, json.loads(row.payload), row.thread).replace(
-        status=cast("ApprovalStatus", row.status),
+        status=cast("ApprovalStatus", row.shown),
         owner=row.owner,
         requested_by=row.requested_by,
         created_at=from_micros(row.created),
+        expires_at=from_micros(row.expires) if row.expires is not None else None,
         decision=decisions.read(decision) if decision else None,
         decided_by=row.decided_by,
         decided_at=from_micros(row.decided) if row.decided is not None else None,

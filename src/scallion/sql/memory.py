@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from scallion.sql.encoding import Blob, Leaf, Many, Serde
 from scallion.sql.messages import Recipe, Series, collector_at_rest, is_message, make, recipe, series
+
+if TYPE_CHECKING:
+    from scallion.sql.sessions import Claimed
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -104,18 +107,6 @@ class Memory:
         size = sum(map(len, self._sessions.values()))
         while size > MOST and (gone := self._sessions.drop_oldest()) is not None:
             size -= len(gone)
-
-
-@dataclass(frozen=True, slots=True)
-class Claimed:
-    """A session whose row this transaction holds."""
-
-    no: int
-    open_count: int
-    generation: int
-    version: int
-    item_count: int
-    bytes: int
 
 
 class Known:

@@ -22,6 +22,9 @@ from scallion.sql.encoding import Blob, Leaf
 MODULES = "langchain_core.messages."
 """The modules whose objects are made of plain data only, so that their fields stand for them."""
 
+CONTAINERS = frozenset((dict, list))
+IMMUTABLE = frozenset((type(None), str, bytes, int, bool, float))
+
 new = object.__new__
 # The slots of every pydantic object, set without pydantic's checks and without a look at the class.
 _slots = vars(BaseModel)
@@ -98,10 +101,10 @@ class Seals:
             raise NotPlain
         fields = message.__dict__
         for part in (*fields.values(), message.__pydantic_extra__):
-            if type(part) in (dict, list):
+            if type(part) in CONTAINERS:
                 self.add_part(part, _apart(part))
-            elif part is not None:
-                _immutable(part)
+            elif type(part) not in IMMUTABLE:
+                raise NotPlain
         self.fields.append(fields)
         self.values += fields.values()
 
@@ -116,11 +119,6 @@ class Seals:
     def copy(self) -> Seals:
         """The same seals, to which others can be added."""
         return Seals([*self.fields], [*self.values], [*self.empty], [*self.full], [*self.copies])
-
-
-def _immutable(value: Any) -> None:
-    if type(value) not in (str, bytes, int, bool, float):
-        raise NotPlain
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,19 +137,31 @@ class Recipe:
 
 def recipe(message: Any, blob: Blob) -> Recipe | None:
     """The recipe of a message that was just loaded from its blob; None if it is not plain data."""
-    try:
-        Seals().add(message)
-    except NotPlain:
+    if not is_message(message):
         return None
     values, extra = message.__dict__, message.__pydantic_extra__
-    parts = {name: value for name, value in values.items() if type(value) in (dict, list)}
-    full = {name: value for name, value in parts.items() if value}
+    fixed = values.copy()
+    empty, full = [], {}
+    for name, value in values.items():
+        kind = type(value)
+        if kind in CONTAINERS:
+            fixed[name] = None
+            if value:
+                full[name] = value
+            else:
+                empty.append((name, kind))
+        elif kind not in IMMUTABLE:
+            return None
+    try:
+        copies, _ = [_apart(value) for value in full.values()], _apart(extra)
+    except NotPlain:
+        return None
     return Recipe(
         kind=type(message),
-        fixed=values | dict.fromkeys(parts),
-        empty=[(name, type(value)) for name, value in parts.items() if not value],
+        fixed=fixed,
+        empty=empty,
         full=marshal.dumps(full, 2) if full else None,
-        copies=[_apart(value) for value in full.values()],
+        copies=copies,
         extra=marshal.dumps(extra, 2) if extra or extra is None else None,
         names=frozenset(message.__pydantic_fields_set__),
         blob=blob,

@@ -22,7 +22,6 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects import mysql, postgresql, sqlite
 
 from scallion.sql.clock import ServerNow
 from scallion.sql.tables import Tables
@@ -129,16 +128,13 @@ class Prepared:
         key = [column.name for column in table.primary_key]
         names = [column.name for column in table.columns if column.name not in key]
         if self._dialect in ("mysql", "mariadb"):
+            from sqlalchemy.dialects import mysql
+
             ours: mysql.Insert = mysql.insert(table)
             return self._made(ours.on_duplicate_key_update({name: ours.inserted[name] for name in names}))
-        if self._dialect == "sqlite":
-            new = sqlite.insert(table)
-            return self._made(
-                new.on_conflict_do_update(index_elements=key, set_={name: new.excluded[name] for name in names})
-            )
-        put = postgresql.insert(table)
+        new = self._insert(table)
         return self._made(
-            put.on_conflict_do_update(index_elements=key, set_={name: put.excluded[name] for name in names})
+            new.on_conflict_do_update(index_elements=key, set_={name: new.excluded[name] for name in names})
         )
 
     @cached_property
@@ -198,10 +194,17 @@ class Prepared:
     def unless_there(self, table: Table) -> Insert:
         """New rows of the table; those that break a unique key are left out."""
         if self._dialect in ("mysql", "mariadb"):  # its other way counts the rows that were there
-            return mysql.insert(table).prefix_with("IGNORE")
+            return insert(table).prefix_with("IGNORE")
+        ignoring: Insert = self._insert(table).on_conflict_do_nothing()
+        return ignoring
+
+    def _insert(self, table: Table) -> Any:
+        """An insert that can say what happens on a conflict. Each dialect takes long to import: only the one in use."""
         if self._dialect == "sqlite":
-            return sqlite.insert(table).on_conflict_do_nothing()
-        return postgresql.insert(table).on_conflict_do_nothing()
+            from sqlalchemy.dialects.sqlite import insert
+        else:
+            from sqlalchemy.dialects.postgresql import insert  # type: ignore[assignment]
+        return insert(table)
 
 
 @lru_cache

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from sqlalchemy import Connection, Row, and_, case, delete, func, insert, or_, select, update
 
 from scallion.sql.clock import from_micros
-from scallion.sql.memory import Claimed, Known
 from scallion.sql.prepared import prepared
 from scallion.sql.tables import Tables
+
+if TYPE_CHECKING:
+    from scallion.sql.memory import Known
 
 SessionStatus = Literal["idle", "running", "paused", "failed"]
 T = TypeVar("T")
@@ -51,6 +53,18 @@ class Session:
             "updated": self.updated.isoformat(),
             "tags": list(self.tags),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A session whose row this transaction holds."""
+
+    no: int
+    open_count: int
+    generation: int
+    version: int
+    item_count: int
+    bytes: int
 
 
 def claim(conn: Connection, t: Tables, thread: str, now: Any) -> Claimed:

@@ -15,8 +15,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from sqlalchemy import (
+    VARBINARY,
     BigInteger,
     Column,
     ForeignKey,
@@ -30,7 +32,7 @@ from sqlalchemy import (
     UniqueConstraint,
     literal_column,
 )
-from sqlalchemy.dialects import mysql
+from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.types import TypeEngine
 
 EXACT = "utf8mb4_bin"
@@ -57,9 +59,28 @@ class Tables:
         return f"{self.prefix}scallion_version"
 
 
+# MySQL's own types come with its whole dialect, which takes longer to import than a history to load.
+class _LongBlob(LargeBinary):
+    pass
+
+
+class _LongText(Text):
+    pass
+
+
+@compiles(_LongBlob, "mysql", "mariadb")
+def _long_blob(element: _LongBlob, compiler: Any, **options: Any) -> str:
+    return "LONGBLOB"
+
+
+@compiles(_LongText, "mysql", "mariadb")
+def _long_text(element: _LongText, compiler: Any, **options: Any) -> str:
+    return f"LONGTEXT COLLATE {EXACT}"
+
+
 def exact(length: int) -> TypeEngine[str]:
     """A text that is compared and ordered byte by byte."""
-    own = String(length).with_variant(mysql.VARCHAR(length, collation=EXACT), "mysql", "mariadb")
+    own = String(length).with_variant(String(length, collation=EXACT), "mysql", "mariadb")
     return own.with_variant(String(length, collation="C"), "postgresql")
 
 
@@ -70,17 +91,17 @@ def number() -> TypeEngine[int]:
 
 def binary() -> TypeEngine[bytes]:
     """Bytes of any length; MySQL's plain BLOB ends at 64 KB."""
-    return LargeBinary().with_variant(mysql.LONGBLOB(), "mysql", "mariadb")
+    return LargeBinary().with_variant(_LongBlob(), "mysql", "mariadb")
 
 
 def text() -> TypeEngine[str]:
     """A text of any length."""
-    return Text().with_variant(mysql.LONGTEXT(collation=EXACT), "mysql", "mariadb")
+    return Text().with_variant(_LongText(), "mysql", "mariadb")
 
 
 def digest() -> TypeEngine[bytes]:
     """The 16 bytes of a hash; MySQL indexes only bytes of a bounded length."""
-    return LargeBinary().with_variant(mysql.VARBINARY(16), "mysql", "mariadb")
+    return LargeBinary().with_variant(VARBINARY(16), "mysql", "mariadb")
 
 
 @lru_cache

@@ -44,7 +44,10 @@ class Approvals(_View):
         limit: int = 50,
         after: str | None = None,
     ) -> Page[Approval]:
-        """One page of approvals, the oldest first; `status=None` means all. `after`: `next` of the page before."""
+        """One page of approvals, the oldest first; `status=None` means all. What has expired is not pending.
+
+        `after`: `next` of the page before.
+        """
         return self.database.run(self._list(status, thread, owner, tool, kind, limit, after))
 
     async def alist(
@@ -69,33 +72,37 @@ class Approvals(_View):
         """As `get`."""
         return await self.database.arun(self._get(id, thread))
 
-    def decide(self, id: str, decision: Any, by: str | None = None) -> Approval:
+    def decide(self, id: str, decision: Any, by: str | None = None, *, thread: str | None = None) -> Approval:
         """Store the decision, if it fits and nobody was first.
 
-        `decision`: a Decision or its JSON. Raises UnknownApproval, InvalidDecision, AlreadyDecided or ApprovalExpired;
-        then nothing was stored.
+        `decision`: a Decision or its JSON. `thread` tells copies of a thread apart.
+        Raises UnknownApproval, InvalidDecision, AlreadyDecided or ApprovalExpired; then nothing was stored.
         """
-        return self.decide_all({id: decision}, by)[0]
+        return self.decide_all({id: decision}, by, thread=thread)[0]
 
-    async def adecide(self, id: str, decision: Any, by: str | None = None) -> Approval:
+    async def adecide(self, id: str, decision: Any, by: str | None = None, *, thread: str | None = None) -> Approval:
         """As `decide`."""
-        return (await self.adecide_all({id: decision}, by))[0]
+        return (await self.adecide_all({id: decision}, by, thread=thread))[0]
 
-    def decide_all(self, decisions: Mapping[str, Any], by: str | None = None) -> Sequence[Approval]:
+    def decide_all(
+        self, decisions: Mapping[str, Any], by: str | None = None, *, thread: str | None = None
+    ) -> Sequence[Approval]:
         """Store all of the decisions, by approval id, or none of them. Raises as `decide`."""
-        return self.database.run(self._decide(decisions, by), write=True)
+        return self.database.run(self._decide(decisions, by, thread), write=True)
 
-    async def adecide_all(self, decisions: Mapping[str, Any], by: str | None = None) -> Sequence[Approval]:
+    async def adecide_all(
+        self, decisions: Mapping[str, Any], by: str | None = None, *, thread: str | None = None
+    ) -> Sequence[Approval]:
         """As `decide_all`."""
-        return await self.database.arun(self._decide(decisions, by), write=True)
+        return await self.database.arun(self._decide(decisions, by, thread), write=True)
 
-    def withdraw(self, id: str, by: str | None = None) -> Approval:
+    def withdraw(self, id: str, by: str | None = None, *, thread: str | None = None) -> Approval:
         """Take a decision back that was not used yet. Raises UnknownApproval, or DecisionError if there is none."""
-        return self.database.run(self._withdraw(id), write=True)
+        return self.database.run(self._withdraw(id, thread), write=True)
 
-    async def awithdraw(self, id: str, by: str | None = None) -> Approval:
+    async def awithdraw(self, id: str, by: str | None = None, *, thread: str | None = None) -> Approval:
         """As `withdraw`."""
-        return await self.database.arun(self._withdraw(id), write=True)
+        return await self.database.arun(self._withdraw(id, thread), write=True)
 
     def close(self, thread: str, status: ApprovalStatus) -> int:
         """Mark what is pending or decided on the thread "superseded", "cancelled" or "expired"; how many there were."""
@@ -116,21 +123,26 @@ class Approvals(_View):
         after: str | None,
     ) -> Work[Page[Approval]]:
         wanted: dict[str, Any] = {"status": status, "thread": thread, "tool": tool, "kind": kind, "after": after}
-        owner = self._scope(owner)
-        return lambda conn: ledger.page(conn, self.database.tables, owner=owner, limit=limit, **wanted)
+        wanted |= {"owner": self._scope(owner), "limit": limit}
+        return lambda conn: ledger.page(conn, self.database.tables, self._now(conn), **wanted)
+
+    def _now(self, conn: Connection) -> Any:
+        return clock.stamp(conn, self.database.clock)
 
     def _get(self, id: str, thread: str | None) -> Work[Approval]:
-        return lambda conn: ledger.get(conn, self.database.tables, id, thread=thread, owner=self.owner)
+        return lambda conn: ledger.get(conn, self.database.tables, id, self._now(conn), thread=thread, owner=self.owner)
 
-    def _decide(self, decisions: Mapping[str, Any], by: str | None) -> Work[Sequence[Approval]]:
+    def _decide(self, decisions: Mapping[str, Any], by: str | None, thread: str | None) -> Work[Sequence[Approval]]:
         def work(conn: Connection) -> Sequence[Approval]:
             now = clock.read(conn, self.database.clock)
-            return ledger.decide(conn, self.database.tables, decisions, by=by, now=now, owner=self.owner)
+            return ledger.decide(conn, self.database.tables, decisions, now, by=by, thread=thread, owner=self.owner)
 
         return work
 
-    def _withdraw(self, id: str) -> Work[Approval]:
-        return lambda conn: ledger.withdraw(conn, self.database.tables, id, owner=self.owner)
+    def _withdraw(self, id: str, thread: str | None) -> Work[Approval]:
+        return lambda conn: ledger.withdraw(
+            conn, self.database.tables, id, self._now(conn), thread=thread, owner=self.owner
+        )
 
     def _close(self, thread: str, status: ApprovalStatus) -> Work[int]:
         if status not in ("superseded", "cancelled", "expired"):
