@@ -20,11 +20,8 @@ def main(args: Sequence[str] | None = None) -> int:
         status = scallion.main(args, prog_name="scallion", standalone_mode=False)
         sys.stdout.flush()
         return status if isinstance(status, int) else DONE
-    except click.UsageError as error:
-        error.show()
-        return error.exit_code
     except click.ClickException as error:
-        failed(error.format_message())
+        error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return failed("interrupted")
