@@ -19,6 +19,7 @@ from scallion.filters.state import StateRules
 from scallion.history import is_transient, with_ids
 from scallion.loop.graph import build_loop
 from scallion.loop.invocation import Cancelled, Delivery, Invocation, current_invocation
+from scallion.loop.platform import as_root
 from scallion.loop.state import Limits
 from scallion.options import CallOptions, checked, graph_config, named_thread, new_invocation
 from scallion.streaming import astream, stream
@@ -237,7 +238,7 @@ class Agent:
             here.delivery = Delivery(self._transforms, here.emit)
         token = current_invocation.set(here)
         try:
-            with running.claim(self._threads.key(str(here.thread)), here, options.get("wait") or 0):
+            with as_root(), running.claim(self._threads.key(str(here.thread)), here, options.get("wait") or 0):
                 return run(config)
         except Cancelled:
             raise ThreadError(str(here.thread), f"the turn on thread {here.thread!r} was cancelled") from None

@@ -74,6 +74,6 @@ def graph_config(here: Invocation, options: CallOptions, agent: str) -> dict[str
     metadata = {name: value for name, value in who.items() if value is not None}
     return {
         **given,
-        "configurable": {**given.get("configurable", {}), "thread_id": here.thread},
-        "metadata": {**given.get("metadata", {}), **metadata},
+        "configurable": {**(given.get("configurable") or {}), "thread_id": here.thread},
+        "metadata": {**(given.get("metadata") or {}), **metadata},
     }

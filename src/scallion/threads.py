@@ -216,7 +216,8 @@ class Threads:
             if not head.open and not head.marker:
                 raise NotPaused(thread)
             if decisions is not None and self.ledger is not None:
-                addressed(decisions, [], self.ledger, thread)
+                failed = call(self._saver.status, self._saver.astatus, thread) == "failed"
+                addressed(decisions, [], self.ledger, thread, failed=failed)
             return Resumption(head.values, None, ended=not head.open)
         approvals = self.approvals(head, thread)
         given = {one.id: one.decision for one in approvals if one.decision is not None}

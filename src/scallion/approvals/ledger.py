@@ -50,7 +50,9 @@ def _known(asked: Approval, row: Approval | None) -> Approval:
     return asked.replace(**{name: getattr(row, name) for name in names})
 
 
-def addressed(decisions: Any, approvals: Sequence[Approval], ledger: Any, thread: str) -> dict[str, Decision]:
+def addressed(
+    decisions: Any, approvals: Sequence[Approval], ledger: Any, thread: str, *, failed: bool = False
+) -> dict[str, Decision]:
     """The decision for each approval id: from a mapping by id, one decision for all, or LangChain's list by position.
 
     Raises UnknownApproval for an id that is not there, AlreadyDecided for one that was used with another decision,
@@ -69,16 +71,19 @@ def addressed(decisions: Any, approvals: Sequence[Approval], ledger: Any, thread
     given = {approval_id: read(decision) for approval_id, decision in decisions.items()}
     known = {one.id for one in approvals}
     for approval_id in given.keys() - known:
-        _check_repeated(approval_id, given.pop(approval_id), ledger, thread)
+        _check_repeated(approval_id, given.pop(approval_id), ledger, thread, failed)
     return given
 
 
-def _check_repeated(approval_id: str, decision: Decision, ledger: Any, thread: str) -> None:
-    """A decision that was used may be given again, by a caller that repeats a failed resume; another one may not."""
+def _check_repeated(approval_id: str, decision: Decision, ledger: Any, thread: str, failed: bool) -> None:
+    """A decision that was used may be given again by a caller that repeats a failed resume; another one may not.
+
+    While the turn has not failed, somebody may be running it: the repeat is refused, as any second decision.
+    """
     if ledger is None:
         raise UnknownApproval(approval_id)
     row: Approval = call(ledger.get, ledger.aget, approval_id, thread=thread)
-    if row.decision != decision:
+    if not failed or row.decision != decision:
         raise AlreadyDecided(row.id, by=row.decided_by, at=row.decided_at, decision=row.decision, status=row.status)
 
 
@@ -91,7 +96,7 @@ def _by_position(decisions: Sequence[Any], approvals: Sequence[Approval]) -> dic
 def record(given: Mapping[str, Decision], approvals: Sequence[Approval], ledger: Any, by: str | None) -> None:
     """Check all decisions, then store all of them; raises before anything is stored."""
     known = {one.id: one for one in approvals}
-    new = {one: decision for one, decision in given.items() if known[one].decision != decision}
+    new = {one: decision for one, decision in given.items() if known[one].decision is not decision}
     now = datetime.now(UTC) if ledger is None else None
     for approval_id, decision in new.items():
         check(known[approval_id], decision, now=now)

@@ -7,11 +7,13 @@ paused chain runs again, the `next` calls that had finished give what they gave.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
 from scallion.bridge import spawn, wait
@@ -23,7 +25,11 @@ from scallion.filters.state import Fold, State, StateRules, States
 from scallion.values import ChatReply, Completed, ToolReply
 
 Innermost = Callable[[Any, Frame], Any]
-_REPLIES: dict[Chain, type] = {"turn": Completed, "chat": ChatReply, "tool": ToolReply}
+_REPLIES: dict[Chain, tuple[type[Any], type[Any]]] = {
+    "turn": (Completed, AIMessage),
+    "chat": (ChatReply, AIMessage),
+    "tool": (ToolReply, ToolMessage),
+}
 log = logging.getLogger("scallion.filters")
 
 
@@ -36,12 +42,16 @@ class PauseSignal(BaseException):
         super().__init__("the turn pauses")
 
 
+async def _ended(futures: list[asyncio.Future[None]]) -> None:
+    await asyncio.wait(futures)
+
+
 class Run:
     """One execution of one chain: the filters' states, the updates made, the answers that were given."""
 
     __slots__ = (
-        *("answers", "emit", "extra", "fold", "free", "lasting"),
-        *("path", "pausing", "states", "subject", "wire"),
+        *("answers", "config", "emit", "extra", "fold", "free", "lasting"),
+        *("path", "pausing", "running", "states", "subject", "wire"),
     )
 
     def __init__(
@@ -69,6 +79,10 @@ class Run:
         """Whether a pause can be kept: not without a checkpointer."""
         self.extra = extra
         """What the innermost call needs of the node that runs the chain."""
+        self.running: set[asyncio.Future[None]] = set()
+        """The `next` calls of async hooks that have not ended."""
+        self.config: Any = None
+        """LangGraph's config of the node; a `next` in another thread has no context to find it in."""
         self.free = len(answers)
         """The place of the first answer that no question has taken."""
 
@@ -89,6 +103,11 @@ class Run:
                 self.update(name, update)
             else:
                 self.adopt(update)
+
+    def settle(self) -> None:
+        """Wait for `next` calls that a hook left behind, as `asyncio.gather` does: what they finish is kept."""
+        while self.running:
+            wait(_ended(list(self.running)))
 
     def pause(self, payload: Any, native: GraphInterrupt | None = None) -> PauseSignal:
         """The signal to raise: the first pause of a run is the one that is shown."""
@@ -120,7 +139,8 @@ def _sealed(innermost: Innermost) -> Innermost:
 
 
 def _layer(owner: Filter, chain: Chain, hook: Callable[..., Any], inner: Innermost) -> Innermost:
-    name, where, asynchronous, expected = owner.name, "around_" + chain, is_async(hook), _REPLIES[chain]
+    name, where, asynchronous = owner.name, "around_" + chain, is_async(hook)
+    expected, message = _REPLIES[chain]
 
     def layer(request: Any, frame: Frame) -> Any:
         frame.enter(name)
@@ -130,7 +150,10 @@ def _layer(owner: Filter, chain: Chain, hook: Callable[..., Any], inner: Innermo
                 out = wait(hook(request, State(run, name), _async_next(frame, inner)))
             else:
                 out = hook(request, State(run, name), lambda request: _advance(frame, inner, request))
-            reply, update = (out, None) if type(out) is expected else _taken(out, expected, asynchronous)
+            if type(out) is expected and isinstance(out.message, message):
+                reply, update = out, None
+            else:
+                reply, update = _taken(out, expected, message, asynchronous)
         except (ScallionError, GraphBubbleUp) as error:
             raise _passing(run, error) from error.__cause__
         except Exception as error:
@@ -150,7 +173,14 @@ def _layer(owner: Filter, chain: Chain, hook: Callable[..., Any], inner: Innermo
 
 def _async_next(frame: Frame, inner: Innermost) -> Callable[[Any], Any]:
     async def next(request: Any) -> Any:
-        return await spawn(_advance, frame, inner, request)
+        done = asyncio.get_running_loop().create_future()
+        frame.run.running.add(done)
+        try:
+            return await spawn(_advance, frame, inner, request)
+        finally:
+            frame.run.running.discard(done)
+            if not done.done():
+                done.set_result(None)
 
     return next
 
@@ -164,7 +194,9 @@ class _BadReply(Exception):
     """A hook returned what is no reply."""
 
 
-def _taken(out: Any, expected: type, asynchronous: bool) -> tuple[Any, Mapping[str, Any] | None]:
+def _taken(
+    out: Any, expected: type[Any], message: type[Any], asynchronous: bool
+) -> tuple[Any, Mapping[str, Any] | None]:
     """The reply and the update in what a hook returned."""
     update = None
     if type(out) is tuple and len(out) == 2:
@@ -178,6 +210,8 @@ def _taken(out: Any, expected: type, asynchronous: bool) -> tuple[Any, Mapping[s
         )
     if not isinstance(out, expected):
         raise _BadReply(f"it returned {type(out).__name__} instead of {expected.__name__}")
+    if not isinstance(out.message, message):
+        raise _BadReply(f"the message of its reply is {type(out.message).__name__} instead of {message.__name__}")
     return out, update
 
 

@@ -20,7 +20,7 @@ from scallion.filters.journal import Frame, Wire, current_frame
 from scallion.filters.onion import Innermost, PauseSignal, Run, nest
 from scallion.filters.state import StateRules, States
 from scallion.loop.invocation import Invocation
-from scallion.loop.platform import counting_interrupts, given_answers, has_checkpointer
+from scallion.loop.platform import counting_interrupts, given_answers, has_checkpointer, restate_answers
 
 Journal = dict[str, Any]
 
@@ -73,9 +73,11 @@ class Edge:
             reply = _attempt(self._chain, request, root, config)
             if run.pausing is None:
                 return reply, root.updates
+            run.settle()
             mine = {"id": uuid.uuid4().hex, "root": root.dump(run.wire), "made": dict(made)}
             kept = keep(mine)
             if kept["id"] == mine["id"]:
+                restate_answers(config, answers)
                 raise _interrupt(run.pausing)
             journal = kept  # a crash fell between keeping and asking: what was kept is what is shown
 
@@ -97,7 +99,8 @@ def _attempt(chain: Innermost, request: Any, root: Frame, config: RunnableConfig
     """The reply of the chain; None where the run pauses, whatever a filter made of the signal."""
     token = current_frame.set(root)
     try:
-        with counting_interrupts(config, lambda: current_frame.get().ordinal()):
+        with counting_interrupts(config, lambda: current_frame.get().ordinal()) as patched:
+            root.run.config = patched
             return chain(request, root)
     except BaseException:
         if root.run.pausing is None:

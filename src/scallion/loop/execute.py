@@ -18,6 +18,7 @@ from scallion.filters.journal import Frame
 from scallion.filters.pausing import pause
 from scallion.loop.failures import failure_kind
 from scallion.loop.inject import Injection, injection, with_injected
+from scallion.loop.invocation import current_invocation
 from scallion.loop.platform import current_config
 from scallion.values import ToolFailure, ToolReply, ToolRequest
 
@@ -41,13 +42,16 @@ class ToolCallRunner:
             emit(ToolStarted(str(call["id"]), call["name"]))
         state, made = frame.run.extra
         made["args"] = call["args"]
-        reply = self._run(tool, call, state, request.context.env)
+        token = current_invocation.set(None)  # a graph that the tool runs is not of this turn
+        try:
+            reply = self._run(tool, call, state, frame.run.config or current_config(), request.context.env)
+        finally:
+            current_invocation.reset(token)
         if emit is not None:
             emit(ToolFinished(str(call["id"]), reply.message.status, time.monotonic() - begun))
         return reply
 
-    def _run(self, tool: BaseTool, call: Mapping[str, Any], state: Any, env: Any) -> ToolReply:
-        config = current_config()
+    def _run(self, tool: BaseTool, call: Mapping[str, Any], state: Any, config: Any, env: Any) -> ToolReply:
         try:
             out = _execute(tool, self._filled(tool, call, state, config, env), config)
         except (GraphBubbleUp, ConfigurationError):

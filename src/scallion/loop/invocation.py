@@ -66,12 +66,12 @@ class Invocation:
         return self.spent_before + time.monotonic() - self.started
 
 
-current_invocation: ContextVar[Invocation] = ContextVar("scallion_invocation")
+current_invocation: ContextVar[Invocation | None] = ContextVar("scallion_invocation", default=None)
 
 
 def invocation() -> Invocation:
     """The running invocation; a fresh one for a graph that is used without an Agent."""
-    found = current_invocation.get(None)
+    found = current_invocation.get()
     return Invocation() if found is None else found
 
 
@@ -84,13 +84,13 @@ class Budget:
     def __init__(self, limits: Limits, counts: Mapping[str, float], invocation: Invocation) -> None:
         self._limits = limits
         self._stored = counts
-        self._invocation = invocation
+        self.invocation = invocation
         self.made: dict[str, float] = {}
         """What the running node has used; it is written with the node's result."""
 
     def used(self, name: str) -> float:
         """How much the turn has used of this count."""
-        return self._stored.get(name, 0) + self._invocation.lost.get(name, 0) + self.made.get(name, 0)
+        return self._stored.get(name, 0) + self.invocation.lost.get(name, 0) + self.made.get(name, 0)
 
     def check_model_call(self) -> None:
         """Raise LimitExceeded unless one more model call fits."""
@@ -100,11 +100,11 @@ class Budget:
 
     def check_flow(self) -> None:
         """Raise LimitExceeded where tokens or seconds are used up, Cancelled where the turn was cancelled."""
-        if self._invocation.cancelled:
+        if self.invocation.cancelled:
             raise Cancelled
         if self._limits.tokens is not None and self.used("total_tokens") >= self._limits.tokens:
             raise LimitExceeded("tokens", self.used("total_tokens"), self._limits.tokens)
-        if self._limits.seconds is not None and (seconds := self._invocation.seconds()) >= self._limits.seconds:
+        if self._limits.seconds is not None and (seconds := self.invocation.seconds()) >= self._limits.seconds:
             raise LimitExceeded("seconds", seconds, self._limits.seconds)
 
     def limit_on_tool(self, position: int) -> str | None:
@@ -121,9 +121,7 @@ class Budget:
         """The error for a limit that cut a batch."""
         allowed = getattr(self._limits, limit) or 0
         used = (
-            self._invocation.seconds()
-            if limit == "seconds"
-            else self.used({"tokens": "total_tokens"}.get(limit, limit))
+            self.invocation.seconds() if limit == "seconds" else self.used({"tokens": "total_tokens"}.get(limit, limit))
         )
         return LimitExceeded(limit, used, allowed)
 
@@ -136,11 +134,11 @@ class Budget:
 
     def counts(self) -> dict[str, float]:
         """What the node adds to the account of the turn."""
-        return {**self.made, "seconds": round(self._invocation.seconds(), 3)}
+        return {**self.made, "seconds": round(self.invocation.seconds(), 3)}
 
     def lose(self) -> None:
         """Keep the counts of a node that fails for the rest of this invocation."""
-        lost = self._invocation.lost
+        lost = self.invocation.lost
         for name, value in self.made.items():
             lost[name] = lost.get(name, 0) + value
         self.made.clear()

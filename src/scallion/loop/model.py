@@ -24,7 +24,7 @@ from scallion.errors import ConfigurationError, ModelError, ScallionError
 from scallion.events import ModelFinished, ModelStarted, Reasoning, ToolCallDelta
 from scallion.filters.journal import Frame
 from scallion.loop.failures import model_error
-from scallion.loop.invocation import Budget, Invocation, invocation
+from scallion.loop.invocation import Budget, Invocation
 from scallion.loop.platform import current_config
 from scallion.values import ChatReply, ChatRequest
 
@@ -43,8 +43,8 @@ class ModelCall:
     def __call__(self, request: ChatRequest, frame: Frame) -> ChatReply:
         """One model call within its budget; raises ModelError for what the model raised, LimitExceeded before it."""
         frame.enter("")
-        here = invocation()
         budget = cast("Budget", frame.run.extra)
+        here = budget.invocation
         budget.check_model_call()
         messages = with_system(request.messages, self._prompts + tuple(here.prompts))
         try:

@@ -19,6 +19,8 @@ SCRATCHPAD = "__pregel_scratchpad"
 READ_STATE = "__pregel_read_state"
 RUNTIME = "__pregel_runtime"
 CHECKPOINTER = "__pregel_checkpointer"
+SEND = "__pregel_send"
+RESUME = "__resume__"
 
 
 def read_state(config: RunnableConfig) -> dict[str, Any]:
@@ -34,6 +36,23 @@ def runtime(config: RunnableConfig) -> Any:
 def current_config() -> RunnableConfig:
     """The config of the running task, with whatever was patched around the caller."""
     return cast("RunnableConfig", var_child_runnable_config.get())
+
+
+@contextmanager
+def as_root() -> Iterator[None]:
+    """Within the block a graph is no subgraph of one whose tool calls it: it has its own thread and checkpointer.
+
+    The callbacks stay, so that a trace shows the one inside the other.
+    """
+    outer = var_child_runnable_config.get()
+    if outer is None:
+        yield
+        return
+    token = var_child_runnable_config.set({"callbacks": outer.get("callbacks")})
+    try:
+        yield
+    finally:
+        var_child_runnable_config.reset(token)
 
 
 def has_checkpointer(config: RunnableConfig) -> bool:
@@ -55,6 +74,12 @@ def given_answers(config: RunnableConfig) -> list[Any]:
             answers.append(interrupt(None))
         except GraphInterrupt:
             return answers
+
+
+def restate_answers(config: RunnableConfig, answers: list[Any]) -> None:
+    """Have all answers stored with the pause that comes: an early `interrupt()` stores those up to its own."""
+    if answers:
+        config["configurable"][SEND]([(RESUME, list(answers))])
 
 
 @contextmanager
