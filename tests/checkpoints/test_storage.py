@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -97,8 +98,9 @@ EXAMPLES = int(os.environ.get("SCALLION_TEST_EXAMPLES", "25"))
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(change, max_size=25))
 def test_lists_are_those_of_the_memory_saver(migrated: Path, changes: list[tuple[str, int, int]]) -> None:
-    ours, theirs = SQLCheckpointer(in_memory(migrated)), InMemorySaver()
-    with ours:
+    engine, theirs = in_memory(migrated), InMemorySaver()
+    ours, other = SQLCheckpointer(engine), SQLCheckpointer(engine)  # as two processes would
+    with closing(engine.raw_connection()):
         writers = [Writer(ours), Writer(theirs)]
         heads: list[str] = []
         parent = None
@@ -115,13 +117,16 @@ def test_lists_are_those_of_the_memory_saver(migrated: Path, changes: list[tuple
             if what == "fork":
                 versions = dict.fromkeys(versions, version + 100)
                 new = versions
+            writers[0].saver = other if where % 3 == 0 else ours
             ids = [writer.put(parent, values, versions, new) for writer in writers]
             assert ids[0] == ids[1]
             heads.append(parent := ids[0])
-        fresh = Writer(ours)
+        fresh = Writer(SQLCheckpointer(engine))
         for id in heads:
+            assert writers[0].get(id) == writers[1].get(id)
             assert fresh.get(id) == writers[1].get(id)
             assert _types(fresh.get(id)) == _types(writers[1].get(id))
+    engine.dispose()
 
 
 def _types(value: Any) -> Any:

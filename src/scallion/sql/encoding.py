@@ -47,7 +47,7 @@ class Dumps(Protocol):
     """Serialises values; `Codec` does."""
 
     def dump(self, value: Any) -> Blob: ...
-    def dump_list(self, value: Sequence[Any], before: Series | None) -> Many: ...
+    def dump_list(self, value: Sequence[Any], before: Sequence[Series]) -> Many: ...
 
 
 class Loads(Protocol):
@@ -93,17 +93,17 @@ class Keyed:
 Plan = Blob | Many | Keyed
 
 
-def plan(codec: Dumps, channel: str, value: Any, before: Series | None = None) -> Plan:
-    """How `value` will be stored; `before` is the channel's list that is known. Raises NotSerializable."""
+def plan(codec: Dumps, channel: str, value: Any, before: Sequence[Series] = ()) -> Plan:
+    """How `value` will be stored; `before` are the channel's lists that are known. Raises NotSerializable."""
     try:
         if type(value) is dict and 0 < len(value) <= WIDE and all(type(key) is str for key in value):
-            return _apart(codec, value, Keyed({key: _listed(codec, part, None) for key, part in value.items()}))
+            return _apart(codec, value, Keyed({key: _listed(codec, part, ()) for key, part in value.items()}))
         return _listed(codec, value, before)
     except (TypeError, ValueError) as error:  # the encoder's error is a TypeError
         raise NotSerializable(channel, _culprit(codec, value), type(error).__name__) from None
 
 
-def _listed(codec: Dumps, value: Any, before: Series | None) -> Plan:
+def _listed(codec: Dumps, value: Any, before: Sequence[Series]) -> Plan:
     if type(value) is list and value:
         return _apart(codec, value, codec.dump_list(value, before))
     return codec.dump(value)

@@ -92,7 +92,13 @@ class Memory:
 
     def __init__(self) -> None:
         self._sessions: Shelf[int, Remembered] = Shelf(512)
-        self.series: Shelf[tuple[str, str, str], Series] = Shelf(64)
+        self.written: Shelf[tuple[str, str, str], Series] = Shelf(64)
+        self.read: Shelf[tuple[str, str, str], Series] = Shelf(64)
+
+    def series(self, thread: str, ns: str, channel: str) -> list[Series]:
+        """The lists of a channel that a graph may go on from: who looks at a thread must not disturb who runs it."""
+        key = thread, ns, channel
+        return [one for one in (self.written.get(key), self.read.get(key)) if one is not None]
 
     def session(self, no: int, generation: int) -> Remembered:
         """What is remembered of the session; nothing yet, if that was of another generation."""
@@ -188,7 +194,7 @@ class Known:
         remembered.ids.update(self._ids)
         remembered.blobs.put(self._blobs.items())
         remembered.lists.put(self._lists.items())
-        self._memory.series.put(self._series.items())
+        self._memory.written.put(self._series.items())
         if self._written is not None:
             key, parent = self._written
             remembered.present = Present(self.claimed.version + 1, key, parent, self._ends)
@@ -205,20 +211,20 @@ class Codec:
         """The serialised value."""
         return Blob(*self.serde.dumps_typed(value))
 
-    def dump_list(self, value: Sequence[Any], before: Series | None) -> Many:
+    def dump_list(self, value: Sequence[Any], before: Sequence[Series]) -> Many:
         """The list taken apart; what it begins with, or holds, of the messages `before` is not serialised again."""
-        if before is not None and before.begins(value):
-            blobs = [*before.blobs, *map(self.dump, value[len(before.messages) :])]
-            return Many(blobs, series(value, blobs, before), before)
-        blobs = [self.dump(part) for part in value] if before is None else self._again(value, before)
+        for one in before:
+            if one.begins(value):
+                blobs = [*one.blobs, *map(self.dump, value[len(one.messages) :])]
+                return Many(blobs, series(value, blobs, one), one)
+        old = {
+            id(message): blob
+            for one in before
+            if one.holds()
+            for message, blob in zip(one.messages, one.blobs, strict=True)
+        }
+        blobs = [old.get(id(part)) or self.dump(part) for part in value]
         return Many(blobs, series(value, blobs) if is_message(value[0]) else None)
-
-    def _again(self, value: Sequence[Any], before: Series) -> list[Blob]:
-        """The parts serialised, except for the messages of `before` that are somewhere in the list, unchanged."""
-        if not before.seals.hold():
-            return [self.dump(part) for part in value]
-        old = {id(message): blob for message, blob in zip(before.messages, before.blobs, strict=True)}
-        return [old.get(id(part)) or self.dump(part) for part in value]
 
     def load(self, blob: Blob) -> Any:
         """The value, always a new object."""
@@ -237,7 +243,7 @@ class Codec:
             made = iter(values)
             return [next(made) if id in recipes else self.load(blobs[id]) for id in listed.ids]
         pieces = [one.blob for one in known]
-        self.memory.series.put([(key, Series(list(values), seals, pieces, listed.ids, listed.at))])
+        self.memory.read.put([(key, Series(list(values), (seals,), pieces, listed.ids, listed.at))])
         return values
 
 

@@ -116,10 +116,6 @@ class Seals:
         else:
             self.empty.append(part)
 
-    def copy(self) -> Seals:
-        """The same seals, to which others can be added."""
-        return Seals([*self.fields], [*self.values], [*self.empty], [*self.full], [*self.copies])
-
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
@@ -127,7 +123,8 @@ class Recipe:
 
     kind: type[Any]
     fixed: dict[str, Any]
-    empty: Sequence[tuple[str, type[Any]]]
+    dicts: Sequence[str]
+    lists: Sequence[str]
     full: bytes | None
     copies: Sequence[Any]
     extra: bytes | None
@@ -141,17 +138,12 @@ def recipe(message: Any, blob: Blob) -> Recipe | None:
         return None
     values, extra = message.__dict__, message.__pydantic_extra__
     fixed = values.copy()
-    empty, full = [], {}
     for name, value in values.items():
-        kind = type(value)
-        if kind in CONTAINERS:
+        if type(value) in CONTAINERS:
             fixed[name] = None
-            if value:
-                full[name] = value
-            else:
-                empty.append((name, kind))
-        elif kind not in IMMUTABLE:
+        elif type(value) not in IMMUTABLE:
             return None
+    full = {name: value for name, value in values.items() if value and type(value) in CONTAINERS}
     try:
         copies, _ = [_apart(value) for value in full.values()], _apart(extra)
     except NotPlain:
@@ -159,7 +151,8 @@ def recipe(message: Any, blob: Blob) -> Recipe | None:
     return Recipe(
         kind=type(message),
         fixed=fixed,
-        empty=empty,
+        dicts=[name for name, value in values.items() if type(value) is dict and not value],
+        lists=[name for name, value in values.items() if type(value) is list and not value],
         full=marshal.dumps(full, 2) if full else None,
         copies=copies,
         extra=marshal.dumps(extra, 2) if extra or extra is None else None,
@@ -171,13 +164,17 @@ def recipe(message: Any, blob: Blob) -> Recipe | None:
 def make(recipes: Sequence[Recipe]) -> tuple[list[Any], Seals]:
     """New messages, sealed. This runs for every message of a history at every load, hence one flat loop."""
     seals = Seals()
-    empties, full, copies = seals.empty, seals.full, seals.copies
+    empty, full, copies = seals.empty.append, seals.full, seals.copies
     messages = [new(one.kind) for one in recipes]
     seals.fields = [one.fixed.copy() for one in recipes]
     for message, one, values in zip(messages, recipes, seals.fields, strict=True):
-        for name, kind in one.empty:
-            values[name] = part = kind()
-            empties.append(part)
+        part: Any
+        for name in one.dicts:
+            values[name] = part = {}
+            empty(part)
+        for name in one.lists:
+            values[name] = part = []
+            empty(part)
         if one.full is not None:
             parts = marshal.loads(one.full)
             values.update(parts)
@@ -187,7 +184,7 @@ def make(recipes: Sequence[Recipe]) -> tuple[list[Any], Seals]:
         if one.extra is not None and (extra := marshal.loads(one.extra)):
             seals.add_part(extra, _apart(extra))
         elif extra is not None:
-            empties.append(extra)
+            empty(extra)
         set_values(message, values)
         set_extra(message, extra)
         set_names(message, set(one.names))
@@ -204,25 +201,34 @@ class Series:
     """
 
     messages: Sequence[Any]
-    seals: Seals
+    seals: tuple[Seals, ...]
     blobs: Sequence[Blob]
     ids: Sequence[int] = ()
     at: tuple[int, int, Leaf] | None = None
 
     def begins(self, value: Sequence[Any]) -> bool:
         """Whether the list starts with the very same messages, and each still holds what it held."""
-        return len(value) >= len(self.messages) and all(map(is_, self.messages, value)) and self.seals.hold()
+        return len(value) >= len(self.messages) and all(map(is_, self.messages, value)) and self.holds()
+
+    def holds(self) -> bool:
+        """Whether no message has changed since."""
+        return all(one.hold() for one in self.seals)
+
+
+MOST_SEALS = 64
+"""A series of more parts is sealed anew as a whole."""
 
 
 def series(messages: Sequence[Any], blobs: Sequence[Blob], before: Series | None = None) -> Series | None:
     """The messages, sealed, of which `before` has the first; None if one may change unseen."""
-    seals = before.seals.copy() if before else Seals()
+    known = before if before and len(before.seals) < MOST_SEALS else None
+    fresh = Seals()
     try:
-        for message in messages[len(seals.fields) :]:
-            seals.add(message)
+        for message in messages[len(known.messages) if known else 0 :]:
+            fresh.add(message)
     except NotPlain:
         return None
-    return Series(list(messages), seals, blobs)
+    return Series(list(messages), (*(known.seals if known else ()), fresh), blobs)
 
 
 @contextmanager

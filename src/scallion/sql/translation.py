@@ -53,7 +53,7 @@ class Translation:
         answered = stored.pop("answered", None)
 
         def plan(name: str) -> encoding.Plan:
-            return encoding.plan(self.codec, name, values[name], self.codec.memory.series.get((thread, ns, name)))
+            return encoding.plan(self.codec, name, values[name], self.codec.memory.series(thread, ns, name))
 
         return NewCheckpoint(
             thread=thread,
