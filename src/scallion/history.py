@@ -43,6 +43,15 @@ def shared_length(first: Sequence[BaseMessage], second: Sequence[BaseMessage]) -
     return min(len(first), len(second))
 
 
+def with_final(messages: Sequence[BaseMessage], final: AIMessage) -> list[BaseMessage]:
+    """The sequence with `final` as its end, in the place of an answer that a filter changed or replaced."""
+    if messages and messages[-1] is final:
+        return list(messages)
+    last = messages[-1] if messages else None
+    answered = isinstance(last, AIMessage) and not last.tool_calls
+    return [*(messages[:-1] if answered else messages), final]
+
+
 def kept_messages(
     *,
     base: Sequence[BaseMessage],

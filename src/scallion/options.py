@@ -42,9 +42,21 @@ def checked(options: CallOptions) -> CallOptions:
     return options
 
 
+def callers_config(options: CallOptions) -> dict[str, Any]:
+    """The config of the caller. One that a surrounding graph handed on brings callbacks and tags, not its place."""
+    config = dict(options.get("config") or {})
+    configurable = dict(config.get("configurable") or {})
+    if any(key.startswith("__pregel_") for key in configurable):
+        places = ("thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map")
+        kept = {key: configurable[key] for key in configurable if not key.startswith("__pregel_") and key not in places}
+        config["configurable"] = kept
+        config["metadata"] = {}
+    return config
+
+
 def named_thread(thread: str | None, options: CallOptions) -> str | None:
     """The thread that `thread=` or the config names; raises ConfigurationError where they differ."""
-    configurable = (options.get("config") or {}).get("configurable") or {}
+    configurable = callers_config(options).get("configurable") or {}
     for key in ("checkpoint_id", "checkpoint_ns"):
         if configurable.get(key):
             raise ConfigurationError(f"config names a {key}: an Agent goes on from the newest checkpoint of its thread")
@@ -67,7 +79,7 @@ def new_invocation(turn: str, thread: str, options: CallOptions) -> Invocation:
 
 def graph_config(here: Invocation, options: CallOptions, agent: str) -> dict[str, Any]:
     """LangGraph's config: the caller's, with the thread and who it belongs to."""
-    given = dict(options.get("config") or {})
+    given = callers_config(options)
     if here.anonymous:
         return given  # LangGraph copies all of this into every step: nothing to keep, nothing to copy
     who = {"owner": here.owner, "user": here.user, "agent": agent}

@@ -17,7 +17,15 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from scallion.approvals.ledger import addressed, open_approvals, record
 from scallion.bridge import call, waits_on_loop
 from scallion.bridge import wait as wait_for
-from scallion.errors import ConfigurationError, NotPaused, PauseChanged, ThreadBusy, ThreadError, ThreadPaused
+from scallion.errors import (
+    ConfigurationError,
+    InvalidDecision,
+    NotPaused,
+    PauseChanged,
+    ThreadBusy,
+    ThreadError,
+    ThreadPaused,
+)
 from scallion.filters.filter import Filter
 from scallion.filters.pausing import args_schema
 from scallion.history import changes, left_of
@@ -228,6 +236,7 @@ class Threads:
         for one in approvals:
             if one.id in given:
                 self._check_unchanged(one)
+                self._check_edit(one, given[one.id])
         record(given, approvals, self.ledger, by)
         return _resumption(head, given)
 
@@ -244,6 +253,17 @@ class Threads:
             raise PauseChanged(approval.id, f"there is no tool named {approval.tool!r} any more")
         if args_schema(tool) != approval.args_schema:
             raise PauseChanged(approval.id, f"the arguments of tool {approval.tool!r} changed")
+
+    def _check_edit(self, approval: Approval, decision: Decision) -> None:
+        """Raise InvalidDecision where the tool would refuse the edited arguments: it knows more than its schema."""
+        schema = getattr(self._tools.get(approval.tool or ""), "tool_call_schema", None)
+        if decision.type != "edit" or not hasattr(schema, "model_validate"):
+            return
+        try:
+            schema.model_validate(dict(decision.args or {}))  # type: ignore[union-attr]
+        except ValueError as error:
+            where = {".".join(map(str, one["loc"])) for one in getattr(error, "errors", list)()}
+            raise InvalidDecision(f"{approval.tool} refuses the edited {', '.join(sorted(where))}", approval) from None
 
 
 def _resumption(head: Head, given: Mapping[str, Decision]) -> Resumption:

@@ -20,7 +20,7 @@ from scallion.filters.filter import Filter
 from scallion.filters.journal import Frame, Record, Wire, current_frame
 from scallion.filters.onion import Run, nest
 from scallion.filters.state import StateRules, States
-from scallion.history import changes, kept_messages, shared_length, with_ids
+from scallion.history import changes, kept_messages, shared_length, with_final, with_ids
 from scallion.loop.invocation import Invocation
 from scallion.loop.state import Step
 from scallion.values import Completed, TurnRequest
@@ -297,6 +297,7 @@ class TurnRunner:
             turn.here.delivery.settle(result.answer)
         if turn.base is None:
             return result
+        result = result.replace(messages=with_final(result.messages, result.message))
         messages = kept_messages(
             base=turn.base,
             request=turn.kept_request or with_ids(turn.request.messages),

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import datetime
 import os
 import threading
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import interrupt
+from langgraph.types import Command, interrupt
 from modes import Drive
+from pydantic import Field
 from scenes import asks, call
 
 from scallion import (
@@ -23,6 +27,8 @@ from scallion import (
     Filter,
     FilterError,
     InvalidDecision,
+    LimitExceeded,
+    Limits,
     NotPaused,
     Paused,
     Policy,
@@ -398,3 +404,115 @@ def test_an_agent_in_anothers_tool_has_its_own_thread(drive: Drive, sql: SQLChec
     drive(Agent(ScriptedModel(script), tools=[delegate], checkpointer=sql)).start("go", thread="t")
     assert [text for _, text in history(inner, "inner")] == ["go", "1", "go", "3"]
     assert [one.thread for one in sql.sessions.list().items] == ["t"]
+
+
+def test_a_copied_pause_is_decided_on_either_thread(drive: Drive, sql: SQLCheckpointer) -> None:
+    ran: list[str] = []
+    model = ScriptedModel([asks(call("send", "c1", to="ana")), "done", "done"])
+    agent = gated(sql, ran, model)
+    drive(agent).start("go", thread="t")
+    sql.copy_thread("t", "u")
+    for thread in ("t", "u"):
+        result, _ = drive(agent).resume(thread, approve())
+        assert isinstance(result, Completed)
+    assert ran == ["ana", "ana"]
+
+
+@pytest.mark.parametrize("answer", ["yes", True, {"decisions": [{"type": "approve"}]}])
+def test_a_bad_answer_to_the_bare_graph_leaves_the_pause_to_the_agent(
+    drive: Drive, any_saver: Any, answer: Any
+) -> None:
+    ran: list[str] = []
+    agent = gated(any_saver, ran)
+    config: Any = {"configurable": {"thread_id": "t"}}
+    agent.graph.invoke({"messages": [("user", "go")]}, config)
+    asked = agent.graph.invoke(Command(resume=answer), config)["__interrupt__"]
+    assert asked[0].value["problem"]
+    assert ran == []
+    result, _ = drive(agent).resume("t", approve())
+    assert isinstance(result, Completed)
+    assert ran == ["ana"]
+
+
+def test_calls_that_a_filter_breaks_off_count() -> None:
+    """A retry on time-out is bounded by the limit."""
+
+    async def impatient(request: Any, state: Any, next: Any) -> Any:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                return await asyncio.wait_for(next(request), 0.01)
+
+    agent = Agent(
+        ScriptedModel(["late"] * 9, delay=5), filters=[Filter("f", around_chat=impatient)], limits=Limits(model_calls=2)
+    )
+    with pytest.raises(LimitExceeded) as caught:
+        asyncio.run(agent.ainvoke("go"))
+    assert caught.value.used == 2
+
+
+def test_concurrent_model_calls_do_not_pass_the_limit_together() -> None:
+    async def three(request: Any, state: Any, next: Any) -> Any:
+        return (await asyncio.gather(*(next(request) for _ in range(3))))[0]
+
+    model = ScriptedModel(["a", "b", "c"], delay=0.01)
+    agent = Agent(model, filters=[Filter("f", around_chat=three)], limits=Limits(model_calls=1))
+    with pytest.raises(LimitExceeded):
+        asyncio.run(agent.ainvoke("go"))
+    assert len(model.calls) <= 1
+
+
+def test_an_edit_that_the_tool_would_refuse_is_refused(drive: Drive, any_saver: Any) -> None:
+    def send(when: datetime.date, to: Annotated[str, Field(pattern="@")]) -> str:
+        """Send a letter."""
+        return f"{to} on {when}"
+
+    model = ScriptedModel([asks(call("send", when="2026-01-02", to="a@b")), "done"])
+    agent = Agent(model, tools=[send], filters=[filters.approval({"send": True})], checkpointer=any_saver)
+    drive(agent).start("go", thread="t")
+    for wrong in ({"when": "not a date", "to": "a@b"}, {"when": "2026-01-02", "to": "secret"}):
+        with pytest.raises(InvalidDecision) as caught:
+            drive(agent).resume("t", edit(wrong))
+        assert "secret" not in str(caught.value)
+    result, _ = drive(agent).resume("t", edit({"when": "2026-01-03", "to": "c@d"}))
+    assert "c@d on 2026-01-03" in result.messages[2].text
+
+
+def test_the_last_message_of_a_result_is_its_answer(drive: Drive, any_saver: Any) -> None:
+    @around_turn
+    def clean(request: Any, state: Any, next: Any) -> Any:
+        return next(request).replace(message=AIMessage("clean"))
+
+    agent = Agent(ScriptedModel(["secret"]), filters=[clean], checkpointer=any_saver)
+    result, _ = drive(agent).start("go", thread="t")
+    assert isinstance(result, Completed)
+    assert [one.text for one in result.messages] == ["go", "clean"]
+    assert history(agent) == [("human", "go"), ("ai", "clean")]
+
+
+def test_the_config_of_a_graph_around_may_be_handed_on(sql: SQLCheckpointer) -> None:
+    """Its callbacks and tags come along; its thread and place do not."""
+    inner = Agent(counting(), checkpointer=sql)
+    seen: list[Any] = []
+
+    def delegate(config: RunnableConfig) -> str:
+        """Ask the other one."""
+        seen.append(inner.invoke("go", config=config))
+        seen.append(inner.invoke("go", thread="inner", config=config))
+        return "asked"
+
+    outer = Agent(ScriptedModel([asks(call("delegate")), "ok"]), tools=[delegate], checkpointer=sql)
+    outer.invoke("go", thread="t")
+    assert seen[0].thread not in ("t", "inner")
+    assert seen[1].thread == "inner"
+    assert len(history(outer)) == 4
+
+
+def test_a_reentry_without_a_checkpointer_shows_the_whole_sequence(drive: Drive) -> None:
+    @around_turn
+    def again(request: Any, state: Any, next: Any) -> Any:
+        first = next(request)
+        return next(request.replace(messages=[*first.messages, HumanMessage("again")], load_history=False))
+
+    model = ScriptedModel(["bad", "good"])
+    drive(Agent(model, filters=[again])).start("hi")
+    assert [one.text for one in model.calls[1]] == ["hi", "bad", "again"]

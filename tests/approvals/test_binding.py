@@ -322,7 +322,9 @@ class TestRecordedDecisions:
             driver.resume("t", {one.id: approve()}, by="bo")
         assert (caught.value.by, caught.value.decision) == ("ana", reject("no"))
         assert caught.value.at is not None
-        assert driver.resume("t", {one.id: reject("no")})[0].answer == "end"
+        with pytest.raises(AlreadyDecided):  # an equal one too: it may be the same click, and run elsewhere already
+            driver.resume("t", {one.id: reject("no")})
+        assert driver.resume("t")[0].answer == "end"
         assert desk.ran == []
 
     def test_in_another_process_by_the_thread_alone(self, sql: SQLCheckpointer, tmp_path: Path) -> None:

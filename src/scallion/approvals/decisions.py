@@ -108,7 +108,10 @@ def _check_schema(value: Any, schema: Mapping[str, Any], what: str, approval: Ap
 
     # An empty registry: a reference to somewhere else is never fetched.
     errors = sorted(
-        Draft202012Validator(schema, registry=Registry()).iter_errors(value), key=lambda e: list(map(str, e.path))
+        Draft202012Validator(
+            schema, registry=Registry(), format_checker=Draft202012Validator.FORMAT_CHECKER
+        ).iter_errors(value),
+        key=lambda e: list(map(str, e.path)),
     )
     if errors:
         told = "; ".join(_told(error) for error in errors[:5])

@@ -26,7 +26,7 @@ class Ledger(Protocol):
     def list(self, status: str | None = "pending", *, thread: str | None = None, limit: int = 50) -> Any:
         """A page of approvals."""
 
-    def decide_all(self, decisions: Mapping[str, Any], by: str | None = None) -> Any:
+    def decide_all(self, decisions: Mapping[str, Any], by: str | None = None, *, thread: str | None = None) -> Any:
         """Store all decisions, or none when one may not be stored."""
 
     def close(self, thread: str, status: str) -> Any:
@@ -60,7 +60,7 @@ def addressed(
     """
     if isinstance(decisions, Decision) or (isinstance(decisions, Mapping) and "type" in decisions):
         decision = read(decisions)
-        return {one.id: decision for one in approvals if one.status == "pending"}
+        return {one.id: decision for one in approvals if one.status != "decided"}
     if isinstance(decisions, Mapping) and set(decisions) == {"decisions"}:
         return _by_position(decisions["decisions"], approvals)
     if not isinstance(decisions, Mapping):
@@ -101,4 +101,4 @@ def record(given: Mapping[str, Decision], approvals: Sequence[Approval], ledger:
     for approval_id, decision in new.items():
         check(known[approval_id], decision, now=now)
     if ledger is not None and new:
-        call(ledger.decide_all, ledger.adecide_all, new, by=by)
+        call(ledger.decide_all, ledger.adecide_all, new, by=by, thread=approvals[0].thread)

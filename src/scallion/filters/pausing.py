@@ -108,4 +108,7 @@ def args_schema(tool: Any) -> dict[str, Any] | None:
     if tool is None:
         return None
     schema = tool.tool_call_schema
-    return dict(schema) if isinstance(schema, dict) else dict(schema.model_json_schema())
+    if isinstance(schema, dict):
+        return dict(schema)
+    made = schema.model_json_schema if hasattr(schema, "model_json_schema") else schema.schema  # pydantic 1's name
+    return dict(made())

@@ -78,7 +78,7 @@ class Edge:
             kept = keep(mine)
             if kept["id"] == mine["id"]:
                 restate_answers(config, answers)
-                raise _interrupt(run.pausing)
+                raise _interrupt(run.pausing, config, len(answers))
             journal = kept  # a crash fell between keeping and asking: what was kept is what is shown
 
     def _run(self, states: States, answers: list[Any], extra: Any, config: RunnableConfig, here: Invocation) -> Run:
@@ -110,8 +110,9 @@ def _attempt(chain: Innermost, request: Any, root: Frame, config: RunnableConfig
         current_frame.reset(token)
 
 
-def _interrupt(signal: PauseSignal) -> BaseException:
+def _interrupt(signal: PauseSignal, config: RunnableConfig, answered: int) -> BaseException:
     if signal.native is not None:
         return signal.native
-    interrupt(signal.payload)
+    with counting_interrupts(config, lambda: answered):
+        interrupt(signal.payload)
     raise AssertionError("an interrupt without an answer raises")

@@ -125,9 +125,13 @@ class Budget:
         )
         return LimitExceeded(limit, used, allowed)
 
-    def add_usage(self, usage: Mapping[str, Any] | None) -> None:
-        """Count one model call and the tokens that its provider reports."""
+    def begin_model_call(self) -> None:
+        """Count one model call, before it is made: one that is broken off was made too. Raises LimitExceeded."""
+        self.check_model_call()
         self.made["model_calls"] = self.made.get("model_calls", 0) + 1
+
+    def add_usage(self, usage: Mapping[str, Any] | None) -> None:
+        """Count the tokens that the provider reports."""
         for name in TOKENS if usage else ():
             if tokens := usage.get(name):  # type: ignore[union-attr]
                 self.made[name] = self.made.get(name, 0) + tokens

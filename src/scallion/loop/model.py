@@ -45,15 +45,13 @@ class ModelCall:
         frame.enter("")
         budget = cast("Budget", frame.run.extra)
         here = budget.invocation
-        budget.check_model_call()
+        budget.begin_model_call()
         messages = with_system(request.messages, self._prompts + tuple(here.prompts))
         try:
             message = self._call(self._bind(request), request, messages, here)
         except (ScallionError, GraphBubbleUp):
-            budget.add_usage(None)
             raise
         except Exception as error:
-            budget.add_usage(None)
             raise model_error(error) from error
         if not isinstance(message, AIMessage):
             raise ModelError("semantic", f"the model gave {type(message).__name__} instead of a message of its own")

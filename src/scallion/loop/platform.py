@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -63,17 +63,16 @@ def has_checkpointer(config: RunnableConfig) -> bool:
 def given_answers(config: RunnableConfig) -> list[Any]:
     """The answers that the running task was given, in the order of its questions.
 
-    An `interrupt()` that is caught is not recorded, so asking until it raises lists them.
+    An answer without an address (`Command(resume=value)`) is taken by asking: an `interrupt()` that is caught is not
+    recorded. It stays on the checkpoint after it was taken, so that it counts only where there is no other.
     """
     pad = config["configurable"].get(SCRATCHPAD)
-    if pad is None or (not pad.resume and pad.get_null_resume(False) is None):
+    if pad is None:
         return []
-    answers: list[Any] = []
-    while True:
-        try:
-            answers.append(interrupt(None))
-        except GraphInterrupt:
-            return answers
+    if not pad.resume and pad.get_null_resume(False) is not None:
+        with suppress(GraphInterrupt):
+            interrupt(None)
+    return list(pad.resume)
 
 
 def restate_answers(config: RunnableConfig, answers: list[Any]) -> None:
@@ -90,7 +89,7 @@ def counting_interrupts(config: RunnableConfig, ordinal: Callable[[], int]) -> I
     if pad is None:
         yield config
         return
-    pad = dataclasses.replace(pad, interrupt_counter=ordinal)
+    pad = dataclasses.replace(pad, interrupt_counter=ordinal, get_null_resume=lambda consume=False: None)
     patched = cast("RunnableConfig", {**config, "configurable": {**configurable, SCRATCHPAD: pad}})
     token = var_child_runnable_config.set(patched)
     try:
