@@ -8,6 +8,7 @@ from typing import Any, Literal, TypedDict
 from scallion.errors import ConfigurationError
 from scallion.loop.invocation import Invocation
 from scallion.loop.model import as_system
+from scallion.loop.platform import outside_of_run
 
 
 class CallOptions(TypedDict, total=False):
@@ -44,14 +45,7 @@ def checked(options: CallOptions) -> CallOptions:
 
 def callers_config(options: CallOptions) -> dict[str, Any]:
     """The config of the caller. One that a surrounding graph handed on brings callbacks and tags, not its place."""
-    config = dict(options.get("config") or {})
-    configurable = dict(config.get("configurable") or {})
-    if any(key.startswith("__pregel_") for key in configurable):
-        places = ("thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map")
-        kept = {key: configurable[key] for key in configurable if not key.startswith("__pregel_") and key not in places}
-        config["configurable"] = kept
-        config["metadata"] = {}
-    return config
+    return outside_of_run(options.get("config") or {})
 
 
 def named_thread(thread: str | None, options: CallOptions) -> str | None:

@@ -236,8 +236,7 @@ class Threads:
         for one in approvals:
             if one.id in given:
                 self._check_unchanged(one)
-                self._check_edit(one, given[one.id])
-        record(given, approvals, self.ledger, by)
+        record(given, approvals, self.ledger, by, self._check_edit)
         return _resumption(head, given)
 
     def _check_unchanged(self, approval: Approval) -> None:

@@ -6,7 +6,7 @@ resume alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -93,12 +93,19 @@ def _by_position(decisions: Sequence[Any], approvals: Sequence[Approval]) -> dic
     return {one.id: read(decision) for one, decision in zip(approvals, decisions, strict=True)}
 
 
-def record(given: Mapping[str, Decision], approvals: Sequence[Approval], ledger: Any, by: str | None) -> None:
-    """Check all decisions, then store all of them; raises before anything is stored."""
+def record(
+    given: Mapping[str, Decision],
+    approvals: Sequence[Approval],
+    ledger: Any,
+    by: str | None,
+    also: Callable[[Approval, Decision], None],
+) -> None:
+    """Check all decisions, by `also` too, then store all of them; raises before anything is stored."""
     known = {one.id: one for one in approvals}
     new = {one: decision for one, decision in given.items() if known[one].decision is not decision}
     now = datetime.now(UTC) if ledger is None else None
     for approval_id, decision in new.items():
         check(known[approval_id], decision, now=now)
+        also(known[approval_id], decision)
     if ledger is not None and new:
         call(ledger.decide_all, ledger.adecide_all, new, by=by, thread=approvals[0].thread)

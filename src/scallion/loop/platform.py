@@ -6,7 +6,7 @@ LangGraph's own ToolNode uses the same ones.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, cast
 
@@ -21,6 +21,7 @@ RUNTIME = "__pregel_runtime"
 CHECKPOINTER = "__pregel_checkpointer"
 SEND = "__pregel_send"
 RESUME = "__resume__"
+PLACE = ("thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map")
 
 
 def read_state(config: RunnableConfig) -> dict[str, Any]:
@@ -36,6 +37,16 @@ def runtime(config: RunnableConfig) -> Any:
 def current_config() -> RunnableConfig:
     """The config of the running task, with whatever was patched around the caller."""
     return cast("RunnableConfig", var_child_runnable_config.get())
+
+
+def outside_of_run(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A config without the place in a run that a node or tool was given it in: callbacks and tags stay."""
+    given = dict(config)
+    configurable = dict(given.get("configurable") or {})
+    if any(key.startswith("__pregel_") for key in configurable):
+        kept = {key: configurable[key] for key in configurable if not key.startswith("__pregel_") and key not in PLACE}
+        given |= {"configurable": kept, "metadata": {}}
+    return given
 
 
 @contextmanager
