@@ -29,8 +29,8 @@ from scallion import (
     around_turn,
     filters,
 )
-from scallion.loop.invocation import current_invocation
 from scallion.testing import ScriptedModel
+from scallion.threads import running
 
 
 def script(messages: Any) -> Any:
@@ -124,7 +124,7 @@ def test_a_stream_that_nobody_reads_does_nothing() -> None:
 
 def until_cancelled() -> None:
     """Stay in the tool until the reader of the stream has gone away."""
-    here, deadline = current_invocation.get(), time.monotonic() + WAIT
+    here, deadline = next(iter(running._turns.values())), time.monotonic() + WAIT
     while not here.cancelled and time.monotonic() < deadline:
         time.sleep(0.001)
 

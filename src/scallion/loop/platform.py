@@ -21,6 +21,7 @@ RUNTIME = "__pregel_runtime"
 CHECKPOINTER = "__pregel_checkpointer"
 SEND = "__pregel_send"
 RESUME = "__resume__"
+RESUME_MAP = "__pregel_resume_map"
 PLACE = ("thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map")
 
 
@@ -75,14 +76,15 @@ def given_answers(config: RunnableConfig) -> list[Any]:
     """The answers that the running task was given, in the order of its questions.
 
     An answer without an address (`Command(resume=value)`) is taken by asking: an `interrupt()` that is caught is not
-    recorded. It stays on the checkpoint after it was taken, so that it counts only where there is no other.
+    recorded. It stays on the checkpoint after it was taken, so it does not count in a run that brings addressed ones.
     """
     pad = config["configurable"].get(SCRATCHPAD)
     if pad is None:
         return []
-    if not pad.resume and pad.get_null_resume(False) is not None:
+    if not config["configurable"].get(RESUME_MAP) and pad.get_null_resume(False) is not None:
         with suppress(GraphInterrupt):
-            interrupt(None)
+            for _ in range(len(pad.resume) + 1):
+                interrupt(None)
     return list(pad.resume)
 
 
