@@ -82,9 +82,7 @@ def test_a_change_in_place_is_stored(
     change(messages)
     messages = [*messages, HumanMessage("x" * 300, id="new")]
     second = writer.put(first, {"messages": messages}, {"messages": 2}, {"messages": 2})
-    serde = JsonPlusSerializer()
-    expected = serde.loads_typed(serde.dumps_typed(messages))
-    assert repr(writer.get(second)["messages"]) == repr(expected)
+    assert repr(writer.get(second)["messages"]) == repr(messages)
     assert writer.get(first)["messages"] == history(8)
 
 

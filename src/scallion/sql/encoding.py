@@ -43,6 +43,14 @@ class Serde(Protocol):
     def loads_typed(self, data: tuple[str, bytes]) -> Any: ...
 
 
+class Refused(TypeError):
+    """The serializer does not take a value; `type` names the part of it that is to blame, if it is known."""
+
+    def __init__(self, type: str, reason: str) -> None:
+        self.type = type
+        super().__init__(reason)
+
+
 class Dumps(Protocol):
     """Serialises values; `Codec` does."""
 
@@ -99,8 +107,17 @@ def plan(codec: Dumps, channel: str, value: Any, before: Sequence[Series] = ()) 
         if type(value) is dict and 0 < len(value) <= WIDE and all(type(key) is str for key in value):
             return _apart(codec, value, Keyed({key: _listed(codec, part, ()) for key, part in value.items()}))
         return _listed(codec, value, before)
-    except (TypeError, ValueError) as error:  # the encoder's error is a TypeError
-        raise NotSerializable(channel, _culprit(codec, value), type(error).__name__) from None
+    except (TypeError, ValueError, RecursionError) as error:  # the encoder's error is a TypeError
+        raise NotSerializable(channel, _blamed(codec, value, error), type(error).__name__) from None
+
+
+def _blamed(codec: Dumps, value: Any, error: Exception) -> str:
+    if isinstance(error, Refused) and error.type:
+        return error.type
+    try:
+        return _culprit(codec, value)
+    except RecursionError:  # it contains itself
+        return type(value).__name__
 
 
 def _listed(codec: Dumps, value: Any, before: Sequence[Series]) -> Plan:
