@@ -7,12 +7,13 @@ URL has one, otherwise in threads of our own. Nothing is locked around it but wh
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from sqlalchemy import Connection, Engine, StaticPool, create_engine
 from sqlalchemy.engine import URL, make_url
@@ -67,14 +68,44 @@ class Database:
         self._owned = isinstance(target, str | URL)
         self._is_given = isinstance(target, Engine)
         self._given_async = given_async
+        self._ready = False
+        keeps = self.is_sqlite and not self._is_given and not isinstance(self.engine.pool, StaticPool)
+        self._at_hand = sqlite.AtHand(self.engine) if keeps else None
+        self._inherited: list[Any] = []
+        self._begin()
+        _databases.add(self)
+
+    def _begin(self) -> None:
+        """The locks, threads and async engines of this process."""
         self._async: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncEngine] = WeakKeyDictionary()
         self._threads: ThreadPoolExecutor | None = None
-        self._ready = False
         self._guard = Lock()
         self._single: Any = RLock() if isinstance(self.engine.pool, StaticPool) else nullcontext()
         self._writing: Any = Lock() if self.is_sqlite else nullcontext()
-        keeps = self.is_sqlite and not self._is_given and not isinstance(self.engine.pool, StaticPool)
-        self._at_hand = sqlite.AtHand(self.engine) if keeps else None
+
+    def forking(self) -> None:
+        """Close SQLite's files before a fork: a child must not have them open."""
+        if self.is_sqlite and not isinstance(self.engine.pool, StaticPool):
+            if self._at_hand is not None:
+                self._at_hand.close()
+            self.engine.dispose()
+
+    def forked(self) -> None:
+        """Begin anew in a forked child, which has none of the threads and must not use the parent's connections.
+
+        They are not closed either: they are kept, so that nothing collects them.
+        """
+        self._inherited += [*self._async.values(), self._threads, self.engine.pool]
+        self._begin()
+        if self._at_hand is not None:
+            self._inherited.append(self._at_hand)
+            self._at_hand = sqlite.AtHand(self.engine)
+        if isinstance(self.engine.pool, StaticPool):  # the child has a copy of what lies in memory, and nobody else
+            return
+        self.engine.dispose(close=False)
+        if self._given_async is not None:
+            self._inherited.append(self._given_async.sync_engine.pool)
+            self._given_async.sync_engine.dispose(close=False)
 
     def run(self, work: Work[T], *, write: bool = False) -> T:
         """What `work` gives, in a transaction of its own."""
@@ -150,6 +181,7 @@ class Database:
         for attempt in range(ATTEMPTS):
             with (
                 _told(attempt),
+                sqlite.gate if self.is_sqlite or not self._ready else nullcontext(),  # the first connection has a lock
                 self._single,
                 self._writing if write else nullcontext(),
                 self._transaction(write) as conn,
@@ -196,6 +228,25 @@ class Database:
 
             self._async[loop] = create_async_engine(self.url, pool_pre_ping=True, isolation_level="READ COMMITTED")
         return self._async[loop]
+
+
+_databases: WeakSet[Database] = WeakSet()
+
+
+def _forking() -> None:
+    if sqlite.gate.shut():
+        for database in list(_databases):
+            database.forking()
+
+
+def _forked() -> None:
+    sqlite.gate.reset()
+    for database in list(_databases):
+        database.forked()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_forking, after_in_parent=sqlite.gate.open, after_in_child=_forked)
 
 
 def _opened(target: str | URL | Engine | AsyncEngine) -> tuple[URL, Engine, AsyncEngine | None]:

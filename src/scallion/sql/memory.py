@@ -6,6 +6,7 @@ their session, and where its logs end on its version, both of which a transactio
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
@@ -23,6 +24,18 @@ V = TypeVar("V")
 MOST = 100_000
 """How many pieces are remembered of all sessions together."""
 
+_changing = Lock()
+"""Held while a shelf changes; never for long."""
+
+
+def _forked() -> None:
+    global _changing
+    _changing = Lock()  # a thread that the child does not have may hold the old one
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
 
 class Shelf(Generic[K, V]):
     """A mapping that forgets its oldest entries when it is full."""
@@ -30,7 +43,6 @@ class Shelf(Generic[K, V]):
     def __init__(self, size: int) -> None:
         self._size = size
         self._held: dict[K, V] = {}
-        self._lock = Lock()
         self.get = self._held.get
 
     def __len__(self) -> int:
@@ -38,19 +50,19 @@ class Shelf(Generic[K, V]):
 
     def put(self, entries: Iterable[tuple[K, V]]) -> None:
         """Add entries."""
-        with self._lock:
+        with _changing:
             self._held.update(entries)
             for old in list(self._held)[: 1 + self._size // 8] if len(self._held) > self._size else ():
                 del self._held[old]
 
     def drop_oldest(self) -> V | None:
         """Forget the oldest entry and give it."""
-        with self._lock:
+        with _changing:
             return self._held.pop(next(iter(self._held)), None) if self._held else None
 
     def values(self) -> list[V]:
         """What it holds, the oldest first."""
-        with self._lock:
+        with _changing:
             return list(self._held.values())
 
 
