@@ -111,7 +111,7 @@ def test_the_commands(database: str) -> None:
     assert run("check", "--db", database).exit_code == 0
     assert run("stamp", "--db", database).exit_code == 0
     assert run("current", "--db", database).output == f"{schema.HEAD}\n"
-    assert run("upgrade", "--db", "nonsense").output == "Error: 'nonsense' is not the URL of a database\n"
+    assert run("upgrade", "--db", "nonsense").output.startswith("Error: 'nonsense' is not the URL of a database")
 
 
 @pytest.mark.parametrize("url", ["sqlite://", "postgresql+psycopg://host/name", "mysql+pymysql://host/name"])

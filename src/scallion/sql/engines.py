@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
@@ -226,7 +227,9 @@ class Database:
         if loop not in self._async:
             from sqlalchemy.ext.asyncio import create_async_engine
 
-            self._async[loop] = create_async_engine(self.url, pool_pre_ping=True, isolation_level="READ COMMITTED")
+            with _driver(self.url):
+                made = create_async_engine(self.url, pool_pre_ping=True, isolation_level="READ COMMITTED")
+            self._async[loop] = made
         return self._async[loop]
 
 
@@ -252,7 +255,8 @@ if hasattr(os, "register_at_fork"):
 def _opened(target: str | URL | Engine | AsyncEngine) -> tuple[URL, Engine, AsyncEngine | None]:
     if isinstance(target, str | URL):
         url = _url(target)
-        return url, _made(url), None
+        with _driver(url):
+            return url, _made(url), None
     if isinstance(target, Engine):
         if target.dialect.name == "sqlite":
             sqlite.prepare(target)
@@ -267,15 +271,55 @@ def _opened(target: str | URL | Engine | AsyncEngine) -> tuple[URL, Engine, Asyn
 def _url(target: str | URL) -> URL:
     try:
         return make_url(target)
+    except (ArgumentError, ValueError) as error:  # of the text only what cannot hold a password is told
+        told = repr(target) if re.fullmatch(r"[\w.-]*", str(target)) else "this"
+        why = ": its port is no number" if isinstance(error, ValueError) else ""
+        raise ConfigurationError(
+            f"{told} is not the URL of a database{why}; one looks like sqlite:///agent.db or "
+            "postgresql+psycopg://user:password@host/name"
+        ) from None
+
+
+EXTRAS = {"postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql"}
+"""What the drivers of a backend come with."""
+
+DRIVERS = {
+    "postgres": "postgresql+psycopg",
+    "postgresql": "postgresql+psycopg",
+    "mysql": "mysql+pymysql",
+    "mariadb": "mariadb+pymysql",
+}
+"""What to write instead of a name that leads nowhere."""
+
+
+@contextmanager
+def _driver(url: URL) -> Iterator[None]:
+    """Tell how a driver is had that is not there; nothing else of the URL is told."""
+    backend = url.get_backend_name() if "+" in url.drivername else url.drivername
+    try:
+        yield
+    except ImportError as error:
+        extra = EXTRAS.get(backend)
+        help = f": pip install 'scallion[{extra}]'" if extra else ""
+        hint = f", and write {DRIVERS[backend]}://" if backend in DRIVERS and url.drivername in PLAIN else ""
+        raise ConfigurationError(f"{url.drivername}:// needs the module {error.name!r}{help}{hint}") from None
     except ArgumentError:
-        raise ConfigurationError(f"{target!r} is not the URL of a database") from None
+        head = url.drivername.split("+")[0]
+        hint = f": write {DRIVERS[head]}://" if head in DRIVERS else ""
+        raise ConfigurationError(f"{url.drivername}:// is not a database that SQLAlchemy knows{hint}") from None
+    except TypeError:
+        raise ConfigurationError(f"{url.drivername}:// does not take the options of this URL") from None
+
+
+PLAIN = ("mysql", "mariadb")
+"""Names without a driver, for which SQLAlchemy takes one that the extra does not bring."""
 
 
 def _made(url: URL) -> Engine:
     plain = url.set(drivername=SYNC_DRIVERS.get(url.drivername, url.drivername))
     if plain.get_backend_name() != "sqlite":
         return create_engine(plain, pool_pre_ping=True, isolation_level="READ COMMITTED")
-    if plain.database in (None, "", ":memory:"):
+    if plain.database in (None, "", ":memory:") or plain.query.get("mode") == "memory":
         engine = create_engine(plain, poolclass=StaticPool, connect_args={"check_same_thread": False})
     else:
         engine = create_engine(plain, pool_size=THREADS, max_overflow=4 * THREADS, pool_timeout=60)
@@ -297,6 +341,12 @@ def _told(attempt: int) -> Iterator[None]:
             return
         first = str(original).splitlines()[0] if original and str(original) else ""
         raise StorageError(f"the database refused: {type(original).__name__}: {first}") from original
+    except UnicodeEncodeError:
+        raise StorageError("the database cannot hold a text with half of a surrogate pair") from None
+    except OSError as error:
+        raise StorageError(
+            f"the database cannot be reached: {type(error).__name__}: {error.strerror or error}"
+        ) from error
 
 
 def _was_victim(original: Any) -> bool:

@@ -193,13 +193,14 @@ def page(
     after: str | None = None,
 ) -> Page[Approval]:
     """Approvals, the oldest first."""
+    sessions.check_limit(limit)
     a = t.approvals.c
     wanted = {a.owner: owner, a.tool: tool, a.kind: kind, t.sessions.c.thread: thread}
     query = _select(t, now).where(*(column == value for column, value in wanted.items() if value is not None))
     if status is not None:
         query = query.where(_has_status(t, status, now))
     if after is not None:
-        query = query.where(a.no > int(after))
+        query = query.where(a.no > sessions.cursor(after, 1)[0])
     rows = conn.execute(query.order_by(a.no).limit(limit + 1)).all()
     return Page([_approval(row) for row in rows[:limit]], str(rows[limit - 1].no) if len(rows) > limit else None)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from sqlalchemy import Connection, Row, and_, case, delete, func, insert, or_, select, update
 
+from scallion.errors import ConfigurationError
 from scallion.sql.clock import from_micros
 from scallion.sql.prepared import prepared
 from scallion.sql.tables import Tables
@@ -115,6 +116,20 @@ def status(conn: Connection, t: Tables, thread: str) -> SessionStatus | None:
     return found[0][0] if found else None
 
 
+def cursor(after: object, parts: int) -> list[int]:
+    """The numbers of a cursor. Raises ConfigurationError for what is no `next` of a page."""
+    texts = after.split(".") if isinstance(after, str) else []
+    if len(texts) != parts or not all(text.isascii() and text.isdigit() and len(text) < 19 for text in texts):
+        raise ConfigurationError("`after` is not the `next` of a page of this listing")
+    return [int(text) for text in texts]
+
+
+def check_limit(limit: object) -> None:
+    """Raise ConfigurationError unless a page of that size exists."""
+    if not isinstance(limit, int) or limit < 1:
+        raise ConfigurationError("`limit` must be at least 1")
+
+
 def page(
     conn: Connection,
     t: Tables,
@@ -127,6 +142,7 @@ def page(
     after: str | None = None,
 ) -> Page[Session]:
     """Sessions, last used first."""
+    check_limit(limit)
     s = t.sessions.c
     query = select(t.sessions).order_by(s.updated.desc(), s.no.desc()).limit(limit + 1)
     wanted = {s.status: status, s.owner: owner}
@@ -137,7 +153,7 @@ def page(
         found = (column.icontains(search, autoescape=True) for column in (s.thread, s.title, s.preview))
         query = query.where(or_(*found))
     if after is not None:
-        updated, no = (int(part) for part in after.split("."))
+        updated, no = cursor(after, 2)
         query = query.where(or_(s.updated < updated, and_(s.updated == updated, s.no < no)))
     rows = conn.execute(query).all()
     last = rows[limit - 1] if len(rows) > limit else None

@@ -1,0 +1,96 @@
+"""What a caller gets wrong is told as an error of Scallion's, without a password in it."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from typing import Any
+
+import pytest
+
+from scallion import values
+from scallion.errors import ConfigurationError, ScallionError, StorageError
+from scallion.inbox import Inbox
+from scallion.sql.saver import SQLCheckpointer
+
+URLS = {
+    "postgresql//u:S3CRET@h/db": "not the URL",
+    "postgresql:/u:S3CRET": "not the URL",
+    "nonsense": "'nonsense' is not the URL",
+    "postgres://u:S3CRET@h/db": r"postgresql\+psycopg://",
+    "postgresql+nope://u:S3CRET@h/db": r"postgresql\+psycopg://",
+    "postgresql+psycopg://u:S3CRET@h:abc/db": "port",
+    "oracle://u:S3CRET@h/db": "oracledb",
+    "mysql://u:S3CRET@h/db": r"pip install 'scallion\[mysql\]', and write mysql\+pymysql://",
+}
+
+
+@pytest.mark.parametrize(("url", "said"), URLS.items(), ids=URLS)
+def test_a_wrong_url_is_told_without_its_password(url: str, said: str) -> None:
+    for make in (SQLCheckpointer, Inbox):
+        with pytest.raises(ConfigurationError, match=said) as refused:
+            make(url)
+        assert "S3CRET" not in "".join(traceback.format_exception_only(refused.value))
+        assert refused.value.__suppress_context__
+
+
+@pytest.mark.parametrize(
+    ("url", "module", "extra"),
+    [
+        ("postgresql+psycopg://u:S3CRET@h/db", "psycopg", "postgres"),
+        ("mysql+pymysql://u:S3CRET@h/db", "pymysql", "mysql"),
+    ],
+)
+def test_a_missing_driver_is_told(url: str, module: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ConfigurationError, match=rf"pip install 'scallion\[{extra}\]'") as refused:
+        SQLCheckpointer(url)
+    assert "S3CRET" not in str(refused.value)
+
+
+DEAD = ["postgresql+psycopg", "postgresql+asyncpg", "mysql+asyncmy", "mysql+pymysql"]
+
+
+@pytest.mark.parametrize("driver", DEAD)
+async def test_a_server_that_is_not_there(driver: str) -> None:
+    inbox = Inbox(f"{driver}://u:S3CRET@127.0.0.1:9/db")
+    with pytest.raises(StorageError) as refused:
+        await inbox.approvals.alist()
+    assert "S3CRET" not in str(refused.value)
+    with pytest.raises(StorageError):
+        inbox.approvals.list()
+
+
+def test_a_shared_database_in_memory(database: str) -> None:
+    with SQLCheckpointer("sqlite:///file:refusals?mode=memory&uri=true") as saver:
+        assert saver.sessions.list().items == []
+
+
+@pytest.mark.parametrize("wrong", [{"after": "x"}, {"after": "1.2.3"}, {"after": "-1"}, {"after": "9" * 40}])
+@pytest.mark.parametrize("view", ["approvals", "sessions"])
+def test_a_cursor_that_is_none(saver: SQLCheckpointer, view: str, wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="after"):
+        getattr(saver, view).list(**wrong)
+
+
+@pytest.mark.parametrize("limit", [0, -1, None])
+@pytest.mark.parametrize("view", ["approvals", "sessions"])
+def test_a_page_of_no_size(saver: SQLCheckpointer, view: str, limit: Any) -> None:
+    with pytest.raises(ConfigurationError, match="limit"):
+        getattr(saver, view).list(limit=limit)
+
+
+@pytest.mark.parametrize("database", ["file", "postgresql", "asyncpg", "mariadb", "asyncmy"], indirect=True)
+async def test_half_of_a_surrogate_pair(database: str) -> None:
+    with SQLCheckpointer(database) as saver:
+        for ask in (
+            lambda: saver.sessions.get("\ud800"),
+            lambda: saver.approvals.list(thread="\ud800"),
+            lambda: saver.approvals.decide("\ud800", values.approve(), by="\ud800"),
+            lambda: saver.get_tuple({"configurable": {"thread_id": "\ud800"}}),
+        ):
+            with pytest.raises(ScallionError):
+                ask()
+        with pytest.raises(ScallionError):
+            await saver.sessions.aget("\ud800")
+        await saver.aclose()
