@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 from checkpoints.databases import sync_kinds
 from checkpoints.graphs_that_ask import Broken, Loop
 from langchain_core.messages import HumanMessage
-from langgraph.types import Command
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.types import Command, interrupt
 
 from scallion import values
+from scallion.approvals.payload import payload
 from scallion.errors import (
     AlreadyDecided,
     ApprovalExpired,
@@ -239,3 +242,24 @@ def test_secrets_stay_out_of_the_metadata(saver: SQLCheckpointer) -> None:
     kept.put(config, empty_checkpoint(), {"source": "input", "step": -1, "parents": {}}, {})
     assert dict(kept.get_tuple(config).metadata) == {"source": "input", "step": -1, "parents": {}, "tenant": "x"}  # type: ignore[union-attr]
     kept.close()
+
+
+@sync_kinds
+@pytest.mark.parametrize("problem", ["'yes' is no decision", None])
+def test_what_is_asked_again_is_superseded(saver: SQLCheckpointer, problem: str | None) -> None:
+    def node(state: MessagesState) -> dict[str, Any]:
+        interrupt(payload("question", "Pay?", ("approve",)))
+        interrupt(payload("question", "Pay?", ("approve",), problem=problem))
+        return {"messages": []}
+
+    builder = StateGraph(MessagesState)
+    builder.add_node("node", node)
+    builder.add_edge(START, "node")
+    graph = builder.compile(checkpointer=saver)
+    first = graph.invoke({"messages": []}, CONFIG)["__interrupt__"][0].id
+    second = graph.invoke(Command(resume="yes"), CONFIG)["__interrupt__"][0].id
+    assert saver.approvals.get(first).status == ("superseded" if problem else "used")
+    assert [one.id for one in saver.approvals.list().items] == [second]
+    graph.invoke(Command(resume={"type": "approve"}), CONFIG)
+    assert saver.approvals.get(second).status == "used"
+    assert saver.status("t") == "idle"

@@ -13,7 +13,7 @@ from checkpoints.databases import bare_database, everywhere, sync_kinds
 from checkpoints.workers import at_once, upgrade
 from click.testing import CliRunner, Result
 from langgraph.checkpoint.base import empty_checkpoint
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, create_engine, text
 
 from scallion.cli.db import db
 from scallion.errors import SchemaError
@@ -75,6 +75,59 @@ def test_many_processes_upgrade_at_once(database: str) -> None:
     assert at_once(upgrade, [(database,)] * 4) == [0] * 4
     with SQLCheckpointer(database) as saver:
         assert len(list(saver.list(CONFIG))) == 4
+
+
+def change(url: str, *statements: str) -> None:
+    engine = create_engine(url)
+    with engine.begin() as conn:
+        for statement in statements:
+            conn.execute(text(statement))
+    engine.dispose()
+
+
+@pytest.mark.parametrize("database", ["file", "postgresql", "mariadb"], indirect=True)
+@pytest.mark.parametrize("name", ["sessions", "writes"])
+def test_tables_of_another_program(database: str, name: str) -> None:
+    change(database, f"CREATE TABLE {name} (id INTEGER)")
+    for auto_upgrade in (True, False):
+        with (
+            SQLCheckpointer(database, auto_upgrade=auto_upgrade) as saver,
+            pytest.raises(SchemaError, match=rf"another program .*\({name}\).*prefix="),
+        ):
+            saver.get_tuple(CONFIG)
+    assert run("upgrade", "--db", database).exit_code == 1
+    with SQLCheckpointer(database, prefix="agent_", auto_upgrade=True) as saver:
+        assert saver.get_tuple(CONFIG) is None
+
+
+HALF = {
+    "DELETE FROM scallion_version": "db stamp 0001",
+    "DROP TABLE scallion_version": "db stamp 0001",
+    "DROP TABLE scallion_version; DROP TABLE approvals; DROP TABLE session_tags": "half made",
+}
+
+
+@pytest.mark.parametrize(("statements", "said"), HALF.items(), ids=HALF)
+@pytest.mark.parametrize("database", ["file", "postgresql", "mariadb"], indirect=True)
+def test_a_half_made_database(database: str, statements: str, said: str) -> None:
+    with SQLCheckpointer(database) as saver:
+        saver.setup()
+    change(database, *statements.split("; "))
+    with SQLCheckpointer(database) as saver, pytest.raises(SchemaError, match=said):
+        saver.setup()
+    if "stamp" in said:
+        assert run("stamp", "0001", "--db", database).exit_code == 0
+        assert run("check", "--db", database).output == "the schema fits\n"
+
+
+@pytest.mark.parametrize("database", ["file", "postgresql", "mariadb"], indirect=True)
+def test_tables_that_do_not_fit_their_revision(database: str) -> None:
+    with SQLCheckpointer(database) as saver:
+        saver.setup()
+    change(database, "ALTER TABLE sessions DROP COLUMN version", "DROP TABLE session_tags")
+    checked = run("check", "--db", database)
+    assert checked.exit_code == 1
+    assert "no session_tags, sessions.version" in checked.output
 
 
 def test_two_prefixes_share_a_database(database: str) -> None:

@@ -60,7 +60,10 @@ def upgrade(database: Database, sql: bool) -> None:
 @_opened
 def check(database: Database) -> None:
     """Tell whether the schema fits this program; exit status 1 if not."""
+    from scallion.sql import schema
+
     database.setup(upgrade=False)
+    database.run(lambda conn: schema.check_tables(conn, database.tables))
     click.echo("the schema fits")
 
 

@@ -5,7 +5,7 @@ A row is bound to the task that asked: thread, namespace, checkpoint, task. It i
     pending      until somebody decides
     decided      until the task has used the decision
     used         when the task finished, or went on to ask something else
-    superseded   when the thread went on without an answer
+    superseded   when the thread went on without an answer, or the same was asked again because the answer did not fit
     cancelled, expired   when it was closed
 """
 
@@ -70,9 +70,11 @@ class Step(Protocol):
 
 def ask(conn: Connection, t: Tables, session: int, place: Place, questions: Sequence[Question], now: Any) -> None:
     """Record the questions that a task asks now; what it asked before and asks no more is used."""
-    _use(conn, t, session, place, except_ids=[question.id for question in questions])
+    ids = [question.id for question in questions]
+    refused = any(_problem(question.value) for question in questions)
+    _use(conn, t, session, place, except_ids=ids, refused=refused)
     a = t.approvals.c
-    query = select(a.id, a.payload).where(a.session == session, a.id.in_([question.id for question in questions]))
+    query = select(a.id, a.payload).where(a.session == session, a.id.in_(ids))
     known = {row.id: row.payload for row in conn.execute(query)}
     for question in questions:
         _ask_one(conn, t, session, place, question, known.get(question.id), now)
@@ -142,10 +144,21 @@ def finish(conn: Connection, t: Tables, session: int, place: Place) -> None:
     sessions.recount(conn, t, session)
 
 
-def _use(conn: Connection, t: Tables, session: int, place: Place, *, except_ids: Sequence[str]) -> None:
+def _problem(value: Any) -> bool:
+    """Whether the question is asked again because the answer before it did not fit."""
+    return isinstance(value, Mapping) and payload.MARK in value and bool(value.get("problem"))
+
+
+def _use(
+    conn: Connection, t: Tables, session: int, place: Place, *, except_ids: Sequence[str], refused: bool = False
+) -> None:
+    """What the task asks no more is used; `refused`: what nobody decided is superseded, its answer was no decision."""
     a = t.approvals.c
     task = and_(a.session == session, a.ns == place.ns, a.checkpoint == place.checkpoint, a.task == place.task)
-    conn.execute(update(t.approvals).where(task, a.status.in_(OPEN), a.id.not_in(except_ids)).values(status="used"))
+    gone = and_(task, a.id.not_in(except_ids))
+    if refused:
+        conn.execute(update(t.approvals).where(gone, a.status == "pending").values(status="superseded"))
+    conn.execute(update(t.approvals).where(gone, a.status.in_(OPEN)).values(status="used"))
 
 
 def move_on(conn: Connection, t: Tables, session: int, new: Step) -> None:

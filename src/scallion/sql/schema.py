@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, column, inspect, select, table, text
+from sqlalchemy import Connection, Table, column, inspect, select, table, text
 
 from scallion.errors import SchemaError
 from scallion.sql.tables import Tables
@@ -37,12 +37,51 @@ def check(conn: Connection, t: Tables) -> None:
     if revision == HEAD:
         return
     if revision is None:
+        check_free(conn, t)
         raise SchemaError(f"the database has no schema yet (needs {HEAD}): run `scallion db upgrade`, or call setup()")
     if revision < HEAD:
         raise SchemaError(f"the database is at {revision}, older than {HEAD}: run `scallion db upgrade`")
     raise SchemaError(
         f"the database is at {revision}, newer than {HEAD} of this program: run `pip install --upgrade scallion`"
     )
+
+
+def check_free(conn: Connection, t: Tables) -> None:
+    """Raise SchemaError if a database without a revision has tables of our names: they must not be touched."""
+    inspector = inspect(conn)
+    taken = sorted(set(inspector.get_table_names()) & t.metadata.tables.keys())
+    if not taken:
+        return
+    names = ", ".join(taken)
+    if any(_missing(inspector.get_columns(name), t.metadata.tables[name]) for name in taken):
+        raise SchemaError(f"tables of another program have the names of ours ({names}): give yours a prefix=...")
+    if len(taken) < len(t.metadata.tables):
+        raise SchemaError(
+            f"the database is half made ({names} without the others): drop these, or give new ones a prefix=..."
+        )
+    raise SchemaError(
+        f"the tables are there ({names}), but not their revision: if they are Scallion's, run "
+        f"`scallion db stamp {HEAD}`, otherwise give yours a prefix=..."
+    )
+
+
+def check_tables(conn: Connection, t: Tables) -> None:
+    """Raise SchemaError, naming what is missing, unless the tables are those of this program."""
+    inspector = inspect(conn)
+    there = set(inspector.get_table_names())
+    missing = sorted(t.metadata.tables.keys() - there)
+    for name in sorted(t.metadata.tables.keys() & there):
+        missing += [f"{name}.{part}" for part in _missing(inspector.get_columns(name), t.metadata.tables[name])]
+    if missing:
+        raise SchemaError(
+            f"the database says that it is at {HEAD}, but has no {', '.join(missing)}: its tables are of another "
+            "program or version; restore them, or give new ones a prefix=..."
+        )
+
+
+def _missing(columns: Iterable[Mapping[str, Any]], ours: Table) -> list[str]:
+    there = {column["name"] for column in columns}
+    return [column.name for column in ours.columns if column.name not in there]
 
 
 def upgrade(conn: Connection, t: Tables, revision: str = "head") -> None:
@@ -53,6 +92,8 @@ def upgrade(conn: Connection, t: Tables, revision: str = "head") -> None:
         found = current(conn, t)
         if found is not None and found > HEAD:
             check(conn, t)
+        if found is None:
+            check_free(conn, t)
         command.upgrade(config(conn, t), revision)
 
 
@@ -102,5 +143,6 @@ def _locked(conn: Connection) -> Iterator[None]:
     conn.execute(text("SELECT get_lock(concat('scallion ', database()), 120)"))
     try:
         yield
+        conn.execute(text("COMMIT"))  # who waits for the lock must see the revision
     finally:
         conn.execute(text("SELECT release_lock(concat('scallion ', database()))"))
