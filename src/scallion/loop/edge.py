@@ -20,7 +20,7 @@ from scallion.filters.journal import Frame, Wire, current_frame
 from scallion.filters.onion import Innermost, PauseSignal, Run, nest
 from scallion.filters.state import StateRules, States
 from scallion.loop.invocation import Invocation
-from scallion.loop.platform import counting_interrupts, given_answers, has_checkpointer, restate_answers
+from scallion.loop.platform import counting_interrupts, given_answers, has_checkpointer, restate_answers, restored
 
 Journal = dict[str, Any]
 
@@ -98,21 +98,24 @@ class Edge:
 def _attempt(chain: Innermost, request: Any, root: Frame, config: RunnableConfig) -> Any:
     """The reply of the chain; None where the run pauses, whatever a filter made of the signal."""
     token = current_frame.set(root)
+    root.run.config, patched = counting_interrupts(config, lambda: current_frame.get().ordinal())
     try:
-        with counting_interrupts(config, lambda: current_frame.get().ordinal()) as patched:
-            root.run.config = patched
-            return chain(request, root)
+        return chain(request, root)
     except BaseException:
         if root.run.pausing is None:
             raise
         return None
     finally:
+        restored(patched)
         current_frame.reset(token)
 
 
 def _interrupt(signal: PauseSignal, config: RunnableConfig, answered: int) -> BaseException:
     if signal.native is not None:
         return signal.native
-    with counting_interrupts(config, lambda: answered):
+    _, patched = counting_interrupts(config, lambda: answered)
+    try:
         interrupt(signal.payload)
+    finally:
+        restored(patched)
     raise AssertionError("an interrupt without an answer raises")

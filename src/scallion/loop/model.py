@@ -98,7 +98,7 @@ class ModelCall:
 
 def streams_itself(model: Any) -> bool:
     """Whether `invoke` would stream and merge the pieces itself, past the checks of `assembled`."""
-    if getattr(model, "streaming", False) is True:
+    if "streaming" in type(model).model_fields and model.streaming is True:
         return True
     callbacks: Any = (current_config() or {}).get("callbacks")
     handlers = getattr(callbacks, "handlers", callbacks) or ()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from contextvars import Token
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -79,7 +80,7 @@ def given_answers(config: RunnableConfig) -> list[Any]:
     recorded. It stays on the checkpoint after it was taken, so it does not count in a run that brings addressed ones.
     """
     pad = config["configurable"].get(SCRATCHPAD)
-    if pad is None:
+    if pad is None or not has_checkpointer(config):
         return []
     if not config["configurable"].get(RESUME_MAP) and pad.get_null_resume(False) is not None:
         with suppress(GraphInterrupt):
@@ -94,18 +95,21 @@ def restate_answers(config: RunnableConfig, answers: list[Any]) -> None:
         config["configurable"][SEND]([(RESUME, list(answers))])
 
 
-@contextmanager
-def counting_interrupts(config: RunnableConfig, ordinal: Callable[[], int]) -> Iterator[RunnableConfig]:
-    """Within the block an `interrupt()` of LangGraph takes its place among the answers from `ordinal`."""
+def counting_interrupts(config: RunnableConfig, ordinal: Callable[[], int]) -> tuple[RunnableConfig, Token[Any] | None]:
+    """From now on an `interrupt()` of LangGraph takes its place among the answers from `ordinal`.
+
+    Returns the config to use, and what `restored` takes back. Nothing is done where nothing can pause.
+    """
     configurable = config["configurable"]
     pad = configurable.get(SCRATCHPAD)
-    if pad is None:
-        yield config
-        return
+    if pad is None or not configurable.get(CHECKPOINTER):
+        return config, None
     pad = dataclasses.replace(pad, interrupt_counter=ordinal, get_null_resume=lambda consume=False: None)
     patched = cast("RunnableConfig", {**config, "configurable": {**configurable, SCRATCHPAD: pad}})
-    token = var_child_runnable_config.set(patched)
-    try:
-        yield patched
-    finally:
+    return patched, var_child_runnable_config.set(patched)
+
+
+def restored(token: Token[Any] | None) -> None:
+    """Undo `counting_interrupts`."""
+    if token is not None:
         var_child_runnable_config.reset(token)
