@@ -9,6 +9,7 @@ import click
 
 from scallion.cli.options import database, database_option, json_option
 from scallion.cli.output import ago, console, print_json
+from scallion.errors import ConfigurationError
 from scallion.inspect.card import heading
 from scallion.inspect.escape import one_line
 
@@ -74,12 +75,12 @@ def sessions(after: str | None, as_json: bool, **wanted: Any) -> None:
 
 
 class _pages:
-    """Says that `--after` is wrong where its text is no number."""
+    """Says that `--after` is wrong where its text is no `next` of a page."""
 
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, ValueError):
+        if isinstance(error, ConfigurationError) and "`after`" in str(error):
             raise click.BadParameter("this is not the `next` of a page", param_hint="--after") from error
 
 

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, TypeVar
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary, WeakSet, finalize
 
 from sqlalchemy import Connection, Engine, StaticPool, create_engine
 from sqlalchemy.engine import URL, make_url
@@ -75,6 +75,8 @@ class Database:
         self._inherited: list[Any] = []
         self._begin()
         _databases.add(self)
+        if self.is_sqlite and self._owned:
+            finalize(self, _collected, self.engine, self._at_hand, os.getpid())
 
     def _begin(self) -> None:
         """The locks, threads and async engines of this process."""
@@ -234,6 +236,14 @@ class Database:
 
 
 _databases: WeakSet[Database] = WeakSet()
+
+
+def _collected(engine: Engine, at_hand: sqlite.AtHand | None, process: int) -> None:
+    """Close the files of a database that nobody closed, in the process that opened them."""
+    if os.getpid() == process:
+        if at_hand is not None:
+            at_hand.close()
+        engine.dispose()
 
 
 def _forking() -> None:
