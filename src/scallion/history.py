@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from langchain_core.messages import AIMessage, BaseMessage, RemoveMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 TRANSIENT = "scallion_transient"
@@ -76,13 +76,6 @@ def kept_messages(
     head = [versions.get(one.id, one) for one in (*base, *request)]
     final_one = final if final.id else final.model_copy(update={"id": uuid.uuid4().hex})
     return [one for one in (*head, *middle, final_one) if not is_transient(one)]
-
-
-def unanswered(messages: Sequence[BaseMessage]) -> list[str]:
-    """The ids of tool calls, anywhere in the history, that no result answers."""
-    answered = {one.tool_call_id for one in messages if isinstance(one, ToolMessage)}
-    asked = [call["id"] for one in messages if isinstance(one, AIMessage) for call in one.tool_calls]
-    return [one for one in asked if one and one not in answered]
 
 
 def changes(before: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> list[BaseMessage] | None:

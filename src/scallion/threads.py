@@ -14,7 +14,7 @@ from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.graph import END
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
-from scallion.approvals.ledger import addressed, open_approvals, record
+from scallion.approvals.ledger import Ledger, addressed, open_approvals, record
 from scallion.bridge import call, waits_on_loop
 from scallion.bridge import wait as wait_for
 from scallion.errors import (
@@ -121,7 +121,7 @@ class Threads:
         self._names = [one.name for one in filters]
         self._tools = tools
         self._on_message = on_message_while_paused
-        self.ledger = getattr(saver, "approvals", None)
+        self.ledger: Ledger | None = getattr(saver, "approvals", None)
 
     def key(self, thread: str) -> Any:
         """What names the thread among all that run in this process."""

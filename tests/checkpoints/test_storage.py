@@ -147,7 +147,7 @@ def test_values_come_back(saver: SQLCheckpointer) -> None:
         "time": datetime(2026, 1, 1, tzinfo=UTC),
         "id": uuid.UUID(int=7),
         "money": Decimal("1.10"),
-        "path": Path("/tmp/x"),
+        "path": Path("/a/b"),
         "big": 2**63,
         "nan": [float("inf"), -0.0],
         "send": [Send("tool", {"n": n}) for n in range(30)],

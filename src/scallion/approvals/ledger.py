@@ -23,17 +23,21 @@ MANY = 10_000
 class Ledger(Protocol):
     """What the agent asks of a saver's `.approvals`; each verb has its async half, named with an `a` in front."""
 
-    def list(self, status: str | None = "pending", *, thread: str | None = None, limit: int = 50) -> Any:
-        """A page of approvals."""
+    list: Callable[..., Any]
+    """`(status, *, thread, limit)` gives a page of approvals."""
+    alist: Callable[..., Any]
+    get: Callable[..., Any]
+    """`(id, *, thread)` gives one approval, or raises UnknownApproval."""
+    aget: Callable[..., Any]
+    decide_all: Callable[..., Any]
+    """`({id: decision}, *, by, thread)` stores all decisions, or none when one may not be stored."""
+    adecide_all: Callable[..., Any]
+    close: Callable[..., Any]
+    """`(thread, status)` gives the open approvals of a thread their last status."""
+    aclose: Callable[..., Any]
 
-    def decide_all(self, decisions: Mapping[str, Any], by: str | None = None, *, thread: str | None = None) -> Any:
-        """Store all decisions, or none when one may not be stored."""
 
-    def close(self, thread: str, status: str) -> Any:
-        """Give the open approvals of a thread their last status."""
-
-
-def open_approvals(interrupts: Sequence[Any], thread: str, ledger: Any) -> list[Approval]:
+def open_approvals(interrupts: Sequence[Any], thread: str, ledger: Ledger | None) -> list[Approval]:
     """The approvals that the interrupts ask for, as far as the ledger knows them with what was decided already."""
     rows: dict[str, Approval] = {}
     if ledger is not None and interrupts:
@@ -51,7 +55,7 @@ def _known(asked: Approval, row: Approval | None) -> Approval:
 
 
 def addressed(
-    decisions: Any, approvals: Sequence[Approval], ledger: Any, thread: str, *, failed: bool = False
+    decisions: Any, approvals: Sequence[Approval], ledger: Ledger | None, thread: str, *, failed: bool = False
 ) -> dict[str, Decision]:
     """The decision for each approval id: from a mapping by id, one decision for all, or LangChain's list by position.
 
@@ -75,7 +79,7 @@ def addressed(
     return given
 
 
-def _check_repeated(approval_id: str, decision: Decision, ledger: Any, thread: str, failed: bool) -> None:
+def _check_repeated(approval_id: str, decision: Decision, ledger: Ledger | None, thread: str, failed: bool) -> None:
     """A decision that was used may be given again by a caller that repeats a failed resume; another one may not.
 
     While the turn has not failed, somebody may be running it: the repeat is refused, as any second decision.
@@ -96,7 +100,7 @@ def _by_position(decisions: Sequence[Any], approvals: Sequence[Approval]) -> dic
 def record(
     given: Mapping[str, Decision],
     approvals: Sequence[Approval],
-    ledger: Any,
+    ledger: Ledger | None,
     by: str | None,
     also: Callable[[Approval, Decision], None],
 ) -> None:
