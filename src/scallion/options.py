@@ -68,6 +68,9 @@ def named_thread(thread: str | None, options: CallOptions) -> str | None:
 def new_invocation(turn: str, thread: str, options: CallOptions) -> Invocation:
     """What the call brings along."""
     given: dict[str, Any] = {name: options.get(name) for name in ("owner", "user", "env", "filters_env")}
+    metadata = callers_config(options).get("metadata") or {}
+    for name in ("owner", "user"):  # a config may say it too: the saver reads it there
+        given[name] = given[name] if given[name] is not None else metadata.get(name)
     return Invocation(turn=turn, thread=thread, prompts=as_system(options.get("system_prompt")), **given)
 
 
@@ -81,5 +84,5 @@ def graph_config(here: Invocation, options: CallOptions, agent: str) -> dict[str
     return {
         **given,
         "configurable": {**(given.get("configurable") or {}), "thread_id": here.thread},
-        "metadata": {**(given.get("metadata") or {}), **metadata},
+        "metadata": {**{k: v for k, v in (given.get("metadata") or {}).items() if k != "answered"}, **metadata},
     }

@@ -136,6 +136,8 @@ def test_a_thread_is_not_another_owners(drive: Drive, sql: SQLCheckpointer) -> N
     drive(agent).start("secret", thread="t", owner="ana")
     with pytest.raises(ThreadError, match="another owner"):
         drive(agent).start("show me", thread="t", owner="bob")
+    with pytest.raises(ThreadError, match="another owner"):
+        drive(agent).start("show me", thread="t", config={"metadata": {"owner": "bob"}})
     assert sql.sessions.get("t").owner == "ana"
     drive(agent).start("again", thread="t", owner="ana")
     drive(agent).start("as an administrator", thread="t")
