@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from sqlalchemy.engine import URL, Engine
 
 from scallion.sql.clock import Clock
+from scallion.sql.closing import Closing
 from scallion.sql.engines import Database
 from scallion.sql.tables import tables
 from scallion.sql.views import Approvals, Sessions
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
 
 
-class Inbox:
+class Inbox(Closing):
     """What waits for a person in a database, and the threads that it belongs to.
 
     Takes what SQLCheckpointer takes: a URL, an `Engine` or an `AsyncEngine`, and the `prefix` of its tables.
@@ -32,23 +33,3 @@ class Inbox:
         self.database = Database(url_or_engine, tables(prefix), auto_upgrade=auto_upgrade, clock=clock)
         self.approvals = Approvals(self.database)
         self.sessions = Sessions(self.database)
-
-    def close(self) -> None:
-        """Close the connections; every later use raises Closed."""
-        self.database.close()
-
-    async def aclose(self) -> None:
-        """As `close`."""
-        await self.database.aclose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.aclose()

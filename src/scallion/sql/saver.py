@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -22,6 +22,7 @@ from scallion.errors import ConfigurationError
 from scallion.sql import checkpoints, clock, lifecycle, sessions, writes
 from scallion.sql.checkpoints import StoredCheckpoint
 from scallion.sql.clock import Clock
+from scallion.sql.closing import Closing
 from scallion.sql.engines import Database, Work
 from scallion.sql.memory import Codec, Known, Memory
 from scallion.sql.serde import StrictSerializer
@@ -37,7 +38,7 @@ LISTED = 20
 """How many checkpoints `list` reads at a time; nothing is held open in between."""
 
 
-class SQLCheckpointer(BaseCheckpointSaver[Any]):
+class SQLCheckpointer(Closing, BaseCheckpointSaver[Any]):
     """Keeps the threads of any LangGraph graph in a SQL database, for sync and async callers alike.
 
     `url_or_engine`: a SQLAlchemy URL (`sqlite:///agent.db`, `postgresql+psycopg://...`), an `Engine`, an `AsyncEngine`.
@@ -77,26 +78,6 @@ class SQLCheckpointer(BaseCheckpointSaver[Any]):
     async def asetup(self) -> None:
         """As `setup`."""
         await self.database.asetup(upgrade=True)
-
-    def close(self) -> None:
-        """Close the connections; every later use raises Closed."""
-        self.database.close()
-
-    async def aclose(self) -> None:
-        """As `close`."""
-        await self.database.aclose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.aclose()
 
     def status(self, thread: str) -> SessionStatus | None:
         """Whether the thread is "idle", "running", "paused" or "failed"; None if there is none. Reads no checkpoint."""
