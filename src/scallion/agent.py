@@ -275,8 +275,10 @@ class Agent:
 
     def _finish_open_turn(self, here: Invocation, config: dict[str, Any], options: CallOptions, head: Head) -> Head:
         """The turn before was not committed: do the rest of it, or give it up where a filter fails on it again."""
-        turn = self._continued(here, config, options, head, Resumption(head.values, None, ended=True), True)
-        turn.here = Invocation(turn=turn.id, thread=here.thread, owner=here.owner, user=here.user, env=here.env)
+        before = Invocation(thread=here.thread, owner=here.owner, user=here.user, env=here.env)
+        turn = self._continued(before, config, options, head, Resumption(head.values, None, ended=True), True)
+        before.turn = turn.id
+        token = current_invocation.set(before)  # its time and counts are not those of the turn that begins
         try:
             self._turns.run(turn)
         except LoopPause:  # it asks a person: the new message finds a paused thread
@@ -284,6 +286,8 @@ class Agent:
         except Exception as error:
             log.warning("the open turn of thread %r was given up: %s", here.thread, type(error).__name__)
             return self._threads.close(config, str(here.thread), self._threads.head(config), UNKNOWN_OUTCOME, None)
+        finally:
+            current_invocation.reset(token)
         return self._threads.head(config)
 
     def _resume(

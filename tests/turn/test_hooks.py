@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from scallion import (
     Completed,
     Filter,
     FilterError,
+    Limits,
     ModelError,
     Paused,
     approve,
@@ -348,3 +350,31 @@ def test_a_turn_that_crashed_before_its_commit_is_finished_by_recover(any_saver:
     assert done.answer == "one, please"
     assert agent.recover("t") is None
     assert told(history(agent, "t")) == ["user: go", "model: one, please"]
+
+
+def test_the_time_of_a_turn_that_is_finished_late_is_not_counted_for_the_next_one(
+    sql: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit failed after 40 seconds; the next message finishes that turn and has the whole limit for its own."""
+    fails = [True]
+
+    @around_turn
+    def stumbles(request: Any, state: Any, next: Any) -> Any:
+        result = next(request)
+        if fails.pop() if fails else False:
+            raise KeyError("once")
+        return result
+
+    now = [1000.0]
+    monkeypatch.setattr("scallion.loop.invocation.time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    def slow(messages: Any) -> str:
+        now[0] += 40
+        return "late"
+
+    agent = Agent(ScriptedModel(slow), filters=[stumbles], checkpointer=sql, limits=Limits(seconds=60))
+    with pytest.raises(FilterError):
+        agent.invoke("first", thread="t")
+    result = agent.invoke("second", thread="t")
+    assert isinstance(result, Completed)
+    assert result.usage["seconds"] == 40
