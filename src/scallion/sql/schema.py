@@ -15,7 +15,7 @@ from scallion.sql.tables import Tables
 if TYPE_CHECKING:
     from alembic.config import Config
 
-HEAD = "0001"
+HEAD = "0002"
 """The revision that this program reads and writes."""
 
 LOCK = 0x5CA1110

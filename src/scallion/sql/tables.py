@@ -7,6 +7,7 @@
     entries       per list channel an append-only log of items; a version of the list is a few ranges of it
     writes        one row per task and checkpoint: the task's pending writes
     approvals     one row per question to a person, with its decision
+    keyring       the keys that values are encrypted with, by their ids; empty where nothing is
 
 Instants are microseconds since 1970 in UTC: exact, ordered and alike in every database.
 """
@@ -52,6 +53,7 @@ class Tables:
     entries: Table
     writes: Table
     approvals: Table
+    keyring: Table
 
     @property
     def version_table(self) -> str:
@@ -118,6 +120,7 @@ def tables(prefix: str = "") -> Tables:
         entries=_entries(metadata, prefix),
         writes=_writes(metadata, prefix),
         approvals=_approvals(metadata, prefix),
+        keyring=_keyring(metadata, prefix),
     )
 
 
@@ -250,4 +253,14 @@ def _approvals(metadata: MetaData, prefix: str) -> Table:
         Index(f"{prefix}approvals_status", "status", "no"),
         Index(f"{prefix}approvals_owner", "owner", "status", "no"),
         sqlite_autoincrement=True,
+    )
+
+
+def _keyring(metadata: MetaData, prefix: str) -> Table:
+    return Table(
+        f"{prefix}keyring",
+        metadata,
+        Column("id", exact(16), primary_key=True),
+        Column("since", BigInteger, nullable=False),
+        sqlite_with_rowid=False,
     )
