@@ -1,88 +1,18 @@
-"""`scallion db`: the schema of a database, and what is kept in it."""
+"""`prune`: old checkpoints of threads that rest."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
-from functools import partial, update_wrapper
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from scallion.errors import ScallionError
+from scallion.cli.db.opened import opened
 from scallion.inspect.escape import one_line
 
 if TYPE_CHECKING:
     from scallion.sql.engines import Database
-
-DEFAULT = "sqlite:///scallion.db"
-
-
-def _opened(command: Callable[..., None]) -> Callable[..., None]:
-    """Give the command the database of `--db`, close it, and tell errors without a traceback."""
-
-    @click.option("--db", "url", envvar="SCALLION_DB", default=DEFAULT, show_default=True, help="URL of the database.")
-    @click.option("--prefix", default="", help="What the names of the tables start with.")
-    def run(url: str, prefix: str, **options: Any) -> None:
-        from scallion.sql.engines import Database
-        from scallion.sql.tables import tables
-
-        try:
-            database = Database(url, tables(prefix), auto_upgrade=False)
-            try:
-                command(database, **options)
-            finally:
-                database.close()
-        except ScallionError as error:
-            raise click.ClickException(str(error)) from None
-
-    return update_wrapper(run, command)
-
-
-@click.group()
-def db() -> None:
-    """The schema of the database, and what is kept in it."""
-
-
-@db.command()
-@click.option("--sql", is_flag=True, help="Print the SQL for an empty database instead of running it.")
-@_opened
-def upgrade(database: Database, sql: bool) -> None:
-    """Create the tables, or bring them up to date."""
-    from scallion.sql import schema
-
-    if sql:
-        schema.script(database.tables, database.url.get_backend_name())
-        return
-    database.setup(upgrade=True)
-    click.echo(f"the schema is at {schema.HEAD}")
-
-
-@db.command()
-@_opened
-def check(database: Database) -> None:
-    """Tell whether the schema fits this program; exit status 1 if not."""
-    from scallion.sql import schema
-
-    database.setup(upgrade=False)
-    database.run(lambda conn: schema.check_tables(conn, database.tables))
-    click.echo("the schema fits")
-
-
-@db.command()
-@_opened
-def current(database: Database) -> None:
-    """Show the schema's revision."""
-    click.echo(database.revision() or "no schema")
-
-
-@db.command()
-@click.argument("revision", default="head")
-@_opened
-def stamp(database: Database, revision: str) -> None:
-    """Write down that the schema is at REVISION, without changing a table."""
-    database.stamp(revision)
-    click.echo(f"the schema is marked as {database.revision()}")
 
 
 class Age(click.ParamType):  # type: ignore[type-arg]
@@ -100,11 +30,11 @@ class Age(click.ParamType):  # type: ignore[type-arg]
         return timedelta(**{self._units[value[-1]]: int(value[:-1])})
 
 
-@db.command()
+@click.command()
 @click.option("--older-than", "age", type=Age(), required=True, help="Threads that rest for longer, as 30d or 12h.")
 @click.option("--delete", is_flag=True, help="Delete the threads instead of keeping their newest checkpoint.")
 @click.option("--dry-run", is_flag=True, help="Only tell which threads they are.")
-@_opened
+@opened
 def prune(database: Database, age: timedelta, delete: bool, dry_run: bool) -> None:
     """Drop the old checkpoints of threads that rest; what waits for a person, or runs, is left alone."""
     from scallion.sql import lifecycle

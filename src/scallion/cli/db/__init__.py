@@ -1,0 +1,15 @@
+"""`scallion db`: the schema of a database, and what is kept in it."""
+
+import click
+
+from scallion.cli.db.pruning import prune
+from scallion.cli.db.schema import check, current, stamp, upgrade
+
+
+@click.group()
+def db() -> None:
+    """The schema of the database, and what is kept in it."""
+
+
+for command in (upgrade, check, current, stamp, prune):
+    db.add_command(command)

@@ -1,0 +1,34 @@
+"""What every command of `scallion db` has: the options that say which database, and the database itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import update_wrapper
+from typing import Any
+
+import click
+
+from scallion.errors import ScallionError
+
+DEFAULT = "sqlite:///scallion.db"
+
+
+def opened(command: Callable[..., None]) -> Callable[..., None]:
+    """Give the command the database of `--db`, close it, and tell errors without a traceback."""
+
+    @click.option("--db", "url", envvar="SCALLION_DB", default=DEFAULT, show_default=True, help="URL of the database.")
+    @click.option("--prefix", default="", help="What the names of the tables start with.")
+    def run(url: str, prefix: str, **options: Any) -> None:
+        from scallion.sql.engines import Database
+        from scallion.sql.tables import tables
+
+        try:
+            database = Database(url, tables(prefix), auto_upgrade=False)
+            try:
+                command(database, **options)
+            finally:
+                database.close()
+        except ScallionError as error:
+            raise click.ClickException(str(error)) from None
+
+    return update_wrapper(run, command)

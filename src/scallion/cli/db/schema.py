@@ -1,0 +1,53 @@
+"""`upgrade`, `check`, `current` and `stamp`: the schema of the database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from scallion.cli.db.opened import opened
+
+if TYPE_CHECKING:
+    from scallion.sql.engines import Database
+
+
+@click.command()
+@click.option("--sql", is_flag=True, help="Print the SQL for an empty database instead of running it.")
+@opened
+def upgrade(database: Database, sql: bool) -> None:
+    """Create the tables, or bring them up to date."""
+    from scallion.sql import schema
+
+    if sql:
+        schema.script(database.tables, database.url.get_backend_name())
+        return
+    database.setup(upgrade=True)
+    click.echo(f"the schema is at {schema.HEAD}")
+
+
+@click.command()
+@opened
+def check(database: Database) -> None:
+    """Tell whether the schema fits this program; exit status 1 if not."""
+    from scallion.sql import schema
+
+    database.setup(upgrade=False)
+    database.run(lambda conn: schema.check_tables(conn, database.tables))
+    click.echo("the schema fits")
+
+
+@click.command()
+@opened
+def current(database: Database) -> None:
+    """Show the schema's revision."""
+    click.echo(database.revision() or "no schema")
+
+
+@click.command()
+@click.argument("revision", default="head")
+@opened
+def stamp(database: Database, revision: str) -> None:
+    """Write down that the schema is at REVISION, without changing a table."""
+    database.stamp(revision)
+    click.echo(f"the schema is marked as {database.revision()}")
