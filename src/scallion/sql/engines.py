@@ -1,4 +1,4 @@
-"""Engines for both colours: URLs, SQLite's pragmas, and where a piece of SQL work runs.
+"""Engines for both colours, and where a piece of SQL work runs.
 
 A piece of work is a function of a `Connection`. `run` runs it at once, `arun` awaits it: over an async driver where the
 URL has one, otherwise in threads of our own. Nothing is locked around it but what the database locks by itself.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
@@ -16,13 +15,14 @@ from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary, WeakSet, finalize
 
-from sqlalchemy import Connection, Engine, StaticPool, create_engine
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy import Connection, Engine, StaticPool
+from sqlalchemy.engine import URL
 
-from scallion.errors import Closed, ConfigurationError, StorageError
+from scallion.errors import Closed
 from scallion.sql import schema, sqlite
 from scallion.sql.clock import Clock
+from scallion.sql.failures import ATTEMPTS, told
+from scallion.sql.opening import THREADS, driver, opened
 from scallion.sql.tables import Tables
 
 if TYPE_CHECKING:
@@ -31,22 +31,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Work = Callable[[Connection], T]
 
-SYNC_DRIVERS = {
-    "postgresql+asyncpg": "postgresql+psycopg",
-    "mysql+asyncmy": "mysql+pymysql",
-    "mariadb+asyncmy": "mariadb+pymysql",
-    "sqlite+aiosqlite": "sqlite",
-}
-"""The driver that serves sync calls where the URL names an async one."""
-
 ASYNC_DRIVERS = ("postgresql", "postgresql+psycopg", "postgresql+asyncpg", "mysql+asyncmy", "mariadb+asyncmy")
 """Drivers with an asyncio side; all others are awaited through threads (SQLite is seven times faster that way)."""
-
-THREADS = 8
-"""How many pieces of work a saver runs at once for asyncio callers when the driver has no asyncio side."""
-
-ATTEMPTS = 10
-"""How often a transaction is tried that the database gives up to end a deadlock."""
 
 
 class Database:
@@ -62,7 +48,7 @@ class Database:
     ) -> None:
         self.tables = t
         self.clock = clock
-        self.url, self.engine, given_async = _opened(target)
+        self.url, self.engine, given_async = opened(target)
         self.is_sqlite = self.engine.dialect.name == "sqlite"
         self.auto_upgrade = self.is_sqlite if auto_upgrade is None else auto_upgrade
         self.closed = False
@@ -183,7 +169,7 @@ class Database:
     def _work(self, work: Work[T], write: bool) -> T:
         for attempt in range(ATTEMPTS):
             with (
-                _told(attempt),
+                told(attempt),
                 sqlite.gate if self.is_sqlite or not self._ready else nullcontext(),  # the first connection has a lock
                 self._single,
                 self._writing if write else nullcontext(),
@@ -198,13 +184,13 @@ class Database:
             with self.engine.begin() as conn:
                 yield conn
         else:
-            opened = self._at_hand.connection() if self._at_hand is not None else self.engine.connect()
-            with opened as conn, sqlite.transaction(conn, write):
+            at_hand = self._at_hand.connection() if self._at_hand is not None else self.engine.connect()
+            with at_hand as conn, sqlite.transaction(conn, write):
                 yield conn
 
     async def _awork(self, engine: AsyncEngine, work: Work[T]) -> T:
         for attempt in range(ATTEMPTS):
-            with _told(attempt):
+            with told(attempt):
                 async with engine.begin() as conn:
                     return await conn.run_sync(work)
         raise AssertionError("unreachable: the last attempt returns or raises")
@@ -229,7 +215,7 @@ class Database:
         if loop not in self._async:
             from sqlalchemy.ext.asyncio import create_async_engine
 
-            with _driver(self.url):
+            with driver(self.url):
                 made = create_async_engine(self.url, pool_pre_ping=True, isolation_level="READ COMMITTED")
             self._async[loop] = made
         return self._async[loop]
@@ -260,108 +246,3 @@ def _forked() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_forking, after_in_parent=sqlite.gate.open, after_in_child=_forked)
-
-
-def _opened(target: str | URL | Engine | AsyncEngine) -> tuple[URL, Engine, AsyncEngine | None]:
-    if isinstance(target, str | URL):
-        url = _url(target)
-        with _driver(url):
-            return url, _made(url), None
-    if isinstance(target, Engine):
-        if target.dialect.name == "sqlite":
-            sqlite.prepare(target)
-        return target.url, target, None
-    if hasattr(target, "sync_engine"):
-        if target.url.get_backend_name() == "sqlite":  # threads serve it better than its async driver
-            return target.url, _made(target.url), None
-        return target.url, _made(target.url), target
-    raise ConfigurationError(f"a URL, an Engine or an AsyncEngine is needed, not {type(target).__name__}")
-
-
-def _url(target: str | URL) -> URL:
-    try:
-        return make_url(target)
-    except (ArgumentError, ValueError) as error:  # of the text only what cannot hold a password is told
-        told = repr(target) if re.fullmatch(r"[\w.-]*", str(target)) else "this"
-        why = ": its port is no number" if isinstance(error, ValueError) else ""
-        raise ConfigurationError(
-            f"{told} is not the URL of a database{why}; one looks like sqlite:///agent.db or "
-            "postgresql+psycopg://user:password@host/name"
-        ) from None
-
-
-EXTRAS = {"postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql"}
-"""What the drivers of a backend come with."""
-
-DRIVERS = {
-    "postgres": "postgresql+psycopg",
-    "postgresql": "postgresql+psycopg",
-    "mysql": "mysql+pymysql",
-    "mariadb": "mariadb+pymysql",
-}
-"""What to write instead of a name that leads nowhere."""
-
-
-@contextmanager
-def _driver(url: URL) -> Iterator[None]:
-    """Tell how a driver is had that is not there; nothing else of the URL is told."""
-    backend = url.get_backend_name() if "+" in url.drivername else url.drivername
-    try:
-        yield
-    except ImportError as error:
-        extra = EXTRAS.get(backend)
-        help = f": pip install 'scallion[{extra}]'" if extra else ""
-        hint = f", and write {DRIVERS[backend]}://" if backend in DRIVERS and url.drivername in PLAIN else ""
-        raise ConfigurationError(f"{url.drivername}:// needs the module {error.name!r}{help}{hint}") from None
-    except ArgumentError:
-        head = url.drivername.split("+")[0]
-        hint = f": write {DRIVERS[head]}://" if head in DRIVERS else ""
-        raise ConfigurationError(f"{url.drivername}:// is not a database that SQLAlchemy knows{hint}") from None
-    except TypeError:
-        raise ConfigurationError(f"{url.drivername}:// does not take the options of this URL") from None
-
-
-PLAIN = ("mysql", "mariadb")
-"""Names without a driver, for which SQLAlchemy takes one that the extra does not bring."""
-
-
-def _made(url: URL) -> Engine:
-    plain = url.set(drivername=SYNC_DRIVERS.get(url.drivername, url.drivername))
-    if plain.get_backend_name() != "sqlite":
-        return create_engine(plain, pool_pre_ping=True, isolation_level="READ COMMITTED")
-    if plain.database in (None, "", ":memory:") or plain.query.get("mode") == "memory":
-        engine = create_engine(plain, poolclass=StaticPool, connect_args={"check_same_thread": False})
-    else:
-        engine = create_engine(plain, pool_size=THREADS, max_overflow=4 * THREADS, pool_timeout=60)
-    sqlite.prepare(engine)
-    return engine
-
-
-@contextmanager
-def _told(attempt: int) -> Iterator[None]:
-    """An error of the database without the statement and its parameters, which may hold anything.
-
-    A transaction that the database gave up for another one's sake is left for the next attempt.
-    """
-    try:
-        yield
-    except (DBAPIError, sqlite.Error) as error:
-        original: Any = error.orig if isinstance(error, DBAPIError) else error
-        if _was_victim(original) and attempt < ATTEMPTS - 1:
-            return
-        first = str(original).splitlines()[0] if original and str(original) else ""
-        raise StorageError(f"the database refused: {type(original).__name__}: {first}") from original
-    except UnicodeEncodeError:
-        raise StorageError("the database cannot hold a text with half of a surrogate pair") from None
-    except OSError as error:
-        raise StorageError(
-            f"the database cannot be reached: {type(error).__name__}: {error.strerror or error}"
-        ) from error
-
-
-def _was_victim(original: Any) -> bool:
-    """Whether the database ended the transaction because of a deadlock or a conflict, so that another try helps."""
-    if getattr(original, "sqlstate", None) in ("40001", "40P01"):
-        return True
-    arguments: Any = getattr(original, "args", ())
-    return bool(arguments) and arguments[0] in (1205, 1213)

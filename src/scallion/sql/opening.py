@@ -1,0 +1,105 @@
+"""From a URL to an engine: what is opened for each database, and what is said of a URL that leads nowhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Engine, StaticPool, create_engine
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from scallion.errors import ConfigurationError
+from scallion.sql import sqlite
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncEngine
+
+SYNC_DRIVERS = {
+    "postgresql+asyncpg": "postgresql+psycopg",
+    "mysql+asyncmy": "mysql+pymysql",
+    "mariadb+asyncmy": "mariadb+pymysql",
+    "sqlite+aiosqlite": "sqlite",
+}
+"""The driver that serves sync calls where the URL names an async one."""
+
+THREADS = 8
+"""How many pieces of work a saver runs at once for asyncio callers when the driver has no asyncio side."""
+
+
+def opened(target: str | URL | Engine | AsyncEngine) -> tuple[URL, Engine, AsyncEngine | None]:
+    """The URL, the engine for sync calls, and the async engine if one was given. Raises ConfigurationError."""
+    if isinstance(target, str | URL):
+        url = _url(target)
+        with driver(url):
+            return url, _made(url), None
+    if isinstance(target, Engine):
+        if target.dialect.name == "sqlite":
+            sqlite.prepare(target)
+        return target.url, target, None
+    if hasattr(target, "sync_engine"):
+        if target.url.get_backend_name() == "sqlite":  # threads serve it better than its async driver
+            return target.url, _made(target.url), None
+        return target.url, _made(target.url), target
+    raise ConfigurationError(f"a URL, an Engine or an AsyncEngine is needed, not {type(target).__name__}")
+
+
+def _url(target: str | URL) -> URL:
+    try:
+        return make_url(target)
+    except (ArgumentError, ValueError) as error:  # of the text only what cannot hold a password is told
+        told = repr(target) if re.fullmatch(r"[\w.-]*", str(target)) else "this"
+        why = ": its port is no number" if isinstance(error, ValueError) else ""
+        raise ConfigurationError(
+            f"{told} is not the URL of a database{why}; one looks like sqlite:///agent.db or "
+            "postgresql+psycopg://user:password@host/name"
+        ) from None
+
+
+EXTRAS = {"postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql"}
+"""What the drivers of a backend come with."""
+
+DRIVERS = {
+    "postgres": "postgresql+psycopg",
+    "postgresql": "postgresql+psycopg",
+    "mysql": "mysql+pymysql",
+    "mariadb": "mariadb+pymysql",
+}
+"""What to write instead of a name that leads nowhere."""
+
+
+@contextmanager
+def driver(url: URL) -> Iterator[None]:
+    """Tell how a driver is had that is not there; nothing else of the URL is told."""
+    backend = url.get_backend_name() if "+" in url.drivername else url.drivername
+    try:
+        yield
+    except ImportError as error:
+        extra = EXTRAS.get(backend)
+        help = f": pip install 'scallion[{extra}]'" if extra else ""
+        hint = f", and write {DRIVERS[backend]}://" if backend in DRIVERS and url.drivername in PLAIN else ""
+        raise ConfigurationError(f"{url.drivername}:// needs the module {error.name!r}{help}{hint}") from None
+    except ArgumentError:
+        head = url.drivername.split("+")[0]
+        hint = f": write {DRIVERS[head]}://" if head in DRIVERS else ""
+        raise ConfigurationError(f"{url.drivername}:// is not a database that SQLAlchemy knows{hint}") from None
+    except TypeError:
+        raise ConfigurationError(f"{url.drivername}:// does not take the options of this URL") from None
+
+
+PLAIN = ("mysql", "mariadb")
+"""Names without a driver, for which SQLAlchemy takes one that the extra does not bring."""
+
+
+def _made(url: URL) -> Engine:
+    plain = url.set(drivername=SYNC_DRIVERS.get(url.drivername, url.drivername))
+    if plain.get_backend_name() != "sqlite":
+        return create_engine(plain, pool_pre_ping=True, isolation_level="READ COMMITTED")
+    if plain.database in (None, "", ":memory:") or plain.query.get("mode") == "memory":
+        engine = create_engine(plain, poolclass=StaticPool, connect_args={"check_same_thread": False})
+    else:
+        engine = create_engine(plain, pool_size=THREADS, max_overflow=4 * THREADS, pool_timeout=60)
+    sqlite.prepare(engine)
+    return engine
