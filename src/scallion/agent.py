@@ -216,7 +216,7 @@ class Agent:
     ) -> tuple[Callable[[], Result], Invocation]:
         named = named_thread(thread, checked(options))
         leading, messages = split_system(as_messages(input))
-        here = new_invocation(new_turn_id(), named or uuid.uuid4().hex, options)
+        here = new_invocation(new_turn_id(), named or uuid.uuid4().hex, options, self._bound)
         here.anonymous = self.checkpointer is None and named is None and here.owner is None and here.user is None
         here.prompts = (*here.prompts, *leading)
         return (lambda: self._claimed(here, options, lambda config: self._start(messages, here, config, options))), here
@@ -226,7 +226,7 @@ class Agent:
     ) -> tuple[Callable[[], Result], Invocation]:
         if self.checkpointer is None:
             raise ConfigurationError("resume() needs a checkpointer: build the Agent with checkpointer=...")
-        here = new_invocation(new_turn_id(), str(named_thread(thread, checked(options))), options)
+        here = new_invocation(new_turn_id(), str(named_thread(thread, checked(options))), options, self._bound)
         return (
             lambda: self._claimed(here, options, lambda config: self._resume(here, config, decisions, by, options))
         ), here
@@ -244,6 +244,10 @@ class Agent:
             raise ThreadError(str(here.thread), f"the turn on thread {here.thread!r} was cancelled") from None
         finally:
             current_invocation.reset(token)
+
+    @property
+    def _bound(self) -> Any:
+        return getattr(self.checkpointer, "owner", None)
 
     def _graph_options(self, here: Invocation, options: CallOptions) -> dict[str, Any]:
         chosen: dict[str, Any] = {}
@@ -343,11 +347,13 @@ class Agent:
     def _cancel(self, thread: str) -> bool:
         key = self._threads.key(thread)
         if (turn := running.get(key)) is not None:
+            if self._bound not in (None, turn.owner):
+                return False  # another owner's, which is unknown here
             turn.cancelled = True
             return True
         if self.checkpointer is None:
             return False
-        here = Invocation(turn=new_turn_id(), thread=thread)
+        here = Invocation(turn=new_turn_id(), thread=thread, owner=self._bound)
         config = graph_config(here, {}, self.name)
         with running.claim(key, here, 0):
             head = self._threads.head(config)

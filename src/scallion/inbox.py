@@ -9,6 +9,7 @@ from sqlalchemy.engine import URL, Engine
 from scallion.sql.clock import Clock
 from scallion.sql.closing import Closing
 from scallion.sql.engines import Database
+from scallion.sql.owners import Owned
 from scallion.sql.tables import tables
 from scallion.sql.views import Approvals, Sessions
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
 
 
-class Inbox(Closing):
+class Inbox(Owned, Closing):
     """What waits for a person in a database, and the threads that it belongs to.
 
     Takes what SQLCheckpointer takes: a URL, an `Engine` or an `AsyncEngine`, and the `prefix` of its tables.

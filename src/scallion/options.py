@@ -65,12 +65,16 @@ def named_thread(thread: str | None, options: CallOptions) -> str | None:
     return name
 
 
-def new_invocation(turn: str, thread: str, options: CallOptions) -> Invocation:
-    """What the call brings along."""
+def new_invocation(turn: str, thread: str, options: CallOptions, bound: Any = None) -> Invocation:
+    """What the call brings along; `bound` is the owner whose threads alone the checkpointer knows."""
     given: dict[str, Any] = {name: options.get(name) for name in ("owner", "user", "env", "filters_env")}
     metadata = callers_config(options).get("metadata") or {}
     for name in ("owner", "user"):  # a config may say it too: the saver reads it there
         given[name] = given[name] if given[name] is not None else metadata.get(name)
+    if isinstance(bound, str):
+        if given["owner"] not in (None, bound):
+            raise ConfigurationError("owner= names another owner than the one that the checkpointer is for")
+        given["owner"] = bound
     return Invocation(turn=turn, thread=thread, prompts=as_system(options.get("system_prompt")), **given)
 
 

@@ -41,6 +41,8 @@ class NewCheckpoint:
     metadata: Mapping[str, Any]
     answered: str | None = None
     session: Mapping[str, Any] = field(default_factory=dict)
+    owner: str | None = None
+    """Whose thread it must be; None: anybody's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class StoredCheckpoint:
 
 def put(conn: Connection, t: Tables, memory: Memory, new: NewCheckpoint, now: Any) -> Known:
     """Store the checkpoint, move the session on, and settle the approvals that it leaves behind."""
-    known = Known(memory, sessions.claim(conn, t, new.thread, now), new.thread, new.ns)
+    known = Known(memory, sessions.claim(conn, t, new.thread, now, new.owner), new.thread, new.ns)
     parent = _parent(conn, t, known, new)
     kept = _kept(new, parent)
     plans = dict(new.plans) | {name: new.plan_again(name) for name in new.present - new.changed - kept.keys()}
@@ -153,12 +155,16 @@ def every(conn: Connection, t: Tables, session: int) -> Iterator[tuple[int, Stor
         yield found.form, _stored(found)
 
 
-def find(conn: Connection, t: Tables, thread: str, ns: str, id: str | None) -> StoredCheckpoint | None:
-    """The checkpoint of that id, or the newest of the namespace."""
-    if id:
-        found = prepared(conn, t).one.rows(conn, for_thread=thread, within=ns, at=id)
+def find(
+    conn: Connection, t: Tables, thread: str, ns: str, id: str | None, owner: str | None = None
+) -> StoredCheckpoint | None:
+    """The checkpoint of that id, or the newest of the namespace; with an `owner`, only in a thread of theirs."""
+    here = prepared(conn, t)
+    place = {"for_thread": thread, "within": ns} | ({"at": id} if id else {})
+    if owner is None:
+        found = (here.one if id else here.newest).rows(conn, **place)
     else:
-        found = prepared(conn, t).newest.rows(conn, for_thread=thread, within=ns)
+        found = (here.owned_one if id else here.owned_newest).rows(conn, **place, for_owner=owner)
     return _stored(found[0]) if found else None
 
 
@@ -172,10 +178,11 @@ def page(
     before: str | None,
     after: StoredCheckpoint | None,
     limit: int,
+    owner: str | None = None,
 ) -> list[StoredCheckpoint]:
     """Checkpoints, newest first, that come after `after` in this order."""
     c = t.checkpoints.c
-    wanted = {t.sessions.c.thread: thread, c.ns: ns, c.id: id}
+    wanted = {t.sessions.c.thread: thread, c.ns: ns, c.id: id, t.sessions.c.owner: owner}
     query = prepared(conn, t).stored.where(*(column == value for column, value in wanted.items() if value is not None))
     if before is not None:
         query = query.where(c.id < before)

@@ -110,7 +110,7 @@ def _row(question: Question, place: Place, now: Any) -> dict[str, Any]:
         "payload": stored,
         "kind": asked.kind,
         "tool": asked.tool,
-        "owner": asked.owner or place.owner,
+        "owner": place.owner or asked.owner,
         "requested_by": asked.requested_by or place.user,
         "expires": _expiry(question.value, asked, now),
     }

@@ -16,21 +16,22 @@ STEPS = "counters_since_delta_snapshot"
 """Metadata of DeltaChannel graphs: per channel (updates, supersteps) since its value was stored as a whole."""
 
 
-def prune(conn: Connection, t: Tables, threads: Sequence[str], strategy: str) -> None:
+def prune(conn: Connection, t: Tables, threads: Sequence[str], strategy: str, owner: str | None = None) -> None:
     """Keep the newest checkpoint of each namespace ("keep_latest"), or delete the threads ("delete")."""
     if strategy not in ("keep_latest", "delete"):
         raise ConfigurationError(f'the strategy is "keep_latest" or "delete", not {strategy!r}')
     for thread in threads:
         if strategy == "delete":
-            sessions.remove(conn, t, thread)
-        elif (session := _session(conn, t, thread)) is not None:
+            sessions.remove(conn, t, thread, owner)
+        elif (session := _session(conn, t, thread, owner)) is not None:
             _keep_latest(conn, t, session)
 
 
-def _session(conn: Connection, t: Tables, thread: str) -> int | None:
-    found: int | None = conn.execute(
-        select(t.sessions.c.no).where(t.sessions.c.thread == thread).with_for_update()
-    ).scalar()
+def _session(conn: Connection, t: Tables, thread: str, owner: str | None) -> int | None:
+    query = select(t.sessions.c.no).where(t.sessions.c.thread == thread)
+    if owner is not None:
+        query = query.where(t.sessions.c.owner == owner)
+    found: int | None = conn.execute(query.with_for_update()).scalar()
     return found
 
 
@@ -53,11 +54,14 @@ def _needed(conn: Connection, t: Tables, session: int, ns: str, head: str) -> It
         row = checkpoints.row(conn, t, session, ns, row.parent) if row.parent else None
 
 
-def delete_runs(conn: Connection, t: Tables, runs: Sequence[str]) -> None:
+def delete_runs(conn: Connection, t: Tables, runs: Sequence[str], owner: str | None = None) -> None:
     """Delete the checkpoints of these runs with their writes."""
     c = t.checkpoints.c
+    query = select(c.session, c.ns, c.id).where(c.run.in_(runs))
+    if owner is not None:
+        query = query.where(c.session.in_(select(t.sessions.c.no).where(t.sessions.c.owner == owner)))
     doomed: dict[int, list[tuple[str, str]]] = {}
-    for session, ns, id in conn.execute(select(c.session, c.ns, c.id).where(c.run.in_(runs))):
+    for session, ns, id in conn.execute(query):
         doomed.setdefault(session, []).append((ns, id))
     for session in sorted(doomed):
         conn.execute(select(t.sessions.c.no).where(t.sessions.c.no == session).with_for_update())
@@ -112,12 +116,12 @@ def _used(conn: Connection, t: Tables, session: int) -> tuple[set[int], set[tupl
     return used, spans
 
 
-def copy(conn: Connection, t: Tables, source: str, target: str, now: Any) -> None:
+def copy(conn: Connection, t: Tables, source: str, target: str, now: Any, owner: str | None = None) -> None:
     """Copy a whole thread, open approvals included. Raises StorageError if the target has checkpoints."""
-    old = _session(conn, t, source)
+    old = _session(conn, t, source, owner)
     if old is None:
         return
-    new = sessions.claim(conn, t, target, now).no
+    new = sessions.claim(conn, t, target, now, owner).no
     if conn.execute(select(t.checkpoints.c.id).where(t.checkpoints.c.session == new).limit(1)).first():
         raise StorageError(f"the thread {target!r} exists: delete it first, or copy to another")
     for table in (t.items, t.entries, t.checkpoints, t.writes):  # all numbers in them are the session's own

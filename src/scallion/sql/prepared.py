@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlalchemy import (
     BigInteger,
+    ColumnElement,
     Connection,
     Insert,
     Select,
@@ -86,7 +87,7 @@ class Prepared:
     def claim(self) -> Statement:
         """The numbers of the session `for_thread`, locked."""
         s = self._t.sessions.c
-        numbers = select(s.no, s.open_count, s.generation, s.version, s.item_count, s.bytes)
+        numbers = select(s.no, s.open_count, s.generation, s.version, s.item_count, s.bytes, s.owner)
         return self._made(numbers.where(s.thread == bindparam("for_thread")).with_for_update())
 
     @cached_property
@@ -105,6 +106,12 @@ class Prepared:
         """The status of the session `for_thread`."""
         s = self._t.sessions.c
         return self._made(select(s.status).where(s.thread == bindparam("for_thread")))
+
+    @cached_property
+    def owned_status(self) -> Statement:
+        """As `status`, if the session is `for_owner`'s."""
+        s = self._t.sessions.c
+        return self._made(select(s.status).where(s.thread == bindparam("for_thread"), self._owned))
 
     @cached_property
     def add_items(self) -> Statement:
@@ -148,12 +155,34 @@ class Prepared:
     @cached_property
     def one(self) -> Statement:
         """The checkpoint `at` of the thread `for_thread` in `within`."""
-        return self._made(self._of_thread.where(self._t.checkpoints.c.id == bindparam("at")))
+        return self._made(self._one)
 
     @cached_property
     def newest(self) -> Statement:
         """The newest checkpoint of the thread `for_thread` in `within`."""
-        return self._made(self._of_thread.order_by(self._t.checkpoints.c.id.desc()).limit(1))
+        return self._made(self._newest)
+
+    @cached_property
+    def owned_one(self) -> Statement:
+        """As `one`, if the thread is `for_owner`'s."""
+        return self._made(self._one.where(self._owned))
+
+    @cached_property
+    def owned_newest(self) -> Statement:
+        """As `newest`, if the thread is `for_owner`'s."""
+        return self._made(self._newest.where(self._owned))
+
+    @cached_property
+    def _one(self) -> Select[Any]:
+        return self._of_thread.where(self._t.checkpoints.c.id == bindparam("at"))
+
+    @cached_property
+    def _newest(self) -> Select[Any]:
+        return self._of_thread.order_by(self._t.checkpoints.c.id.desc()).limit(1)
+
+    @cached_property
+    def _owned(self) -> ColumnElement[bool]:
+        return self._t.sessions.c.owner == bindparam("for_owner")
 
     @cached_property
     def _of_thread(self) -> Select[Any]:

@@ -25,6 +25,7 @@ from scallion.sql.clock import Clock
 from scallion.sql.closing import Closing
 from scallion.sql.engines import Database, Work
 from scallion.sql.memory import Codec, Known, Memory
+from scallion.sql.owners import Owned
 from scallion.sql.serde import StrictSerializer
 from scallion.sql.sessions import SessionStatus
 from scallion.sql.tables import tables
@@ -38,7 +39,7 @@ LISTED = 20
 """How many checkpoints `list` reads at a time; nothing is held open in between."""
 
 
-class SQLCheckpointer(Closing, BaseCheckpointSaver[Any]):
+class SQLCheckpointer(Owned, Closing, BaseCheckpointSaver[Any]):
     """Keeps the threads of any LangGraph graph in a SQL database, for sync and async callers alike.
 
     `url_or_engine`: a SQLAlchemy URL (`sqlite:///agent.db`, `postgresql+psycopg://...`), an `Engine`, an `AsyncEngine`.
@@ -204,24 +205,24 @@ class SQLCheckpointer(Closing, BaseCheckpointSaver[Any]):
 
     @property
     def _translation(self) -> Translation:
-        return Translation(Codec(self.serde, self._memory), self.metadata_keys)
+        return Translation(Codec(self.serde, self._memory), self.metadata_keys, self.owner)
 
     def _status(self, thread: str) -> Work[SessionStatus | None]:
-        return lambda conn: sessions.status(conn, self.database.tables, thread)
+        return lambda conn: sessions.status(conn, self.database.tables, thread, self.owner)
 
     def _delete_runs(self, run_ids: Sequence[str]) -> Work[None]:
-        return lambda conn: lifecycle.delete_runs(conn, self.database.tables, list(run_ids))
+        return lambda conn: lifecycle.delete_runs(conn, self.database.tables, list(run_ids), self.owner)
 
     def _copy(self, source: str, target: str) -> Work[None]:
         t, now = self.database.tables, self.database.clock
-        return lambda conn: lifecycle.copy(conn, t, source, target, clock.stamp(conn, now))
+        return lambda conn: lifecycle.copy(conn, t, source, target, clock.stamp(conn, now), self.owner)
 
     def _prune(self, threads: Sequence[str], strategy: str) -> Work[None]:
-        return lambda conn: lifecycle.prune(conn, self.database.tables, list(threads), strategy)
+        return lambda conn: lifecycle.prune(conn, self.database.tables, list(threads), strategy, self.owner)
 
     def _find(self, config: RunnableConfig) -> Work[_Found | None]:
         place = config["configurable"]
-        key = place["thread_id"], place.get("checkpoint_ns", ""), place.get("checkpoint_id")
+        key = place["thread_id"], place.get("checkpoint_ns", ""), place.get("checkpoint_id"), self.owner
 
         def work(conn: Connection) -> _Found | None:
             stored = checkpoints.find(conn, self.database.tables, *key)
@@ -231,7 +232,8 @@ class SQLCheckpointer(Closing, BaseCheckpointSaver[Any]):
 
     def _page(self, walk: _Walk) -> Work[builtins.list[_Found]]:
         def work(conn: Connection) -> builtins.list[_Found]:
-            return self._loaded(conn, walk.chosen(checkpoints.page(conn, self.database.tables, **walk.arguments)))
+            page = checkpoints.page(conn, self.database.tables, **walk.arguments, owner=self.owner)
+            return self._loaded(conn, walk.chosen(page))
 
         return work
 

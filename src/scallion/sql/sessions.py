@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from sqlalchemy import Connection, Row, and_, case, delete, func, insert, or_, select, update
 
 from scallion.errors import ConfigurationError
+from scallion.sql import owners
 from scallion.sql.clock import from_micros
 from scallion.sql.prepared import prepared
 from scallion.sql.tables import Tables
@@ -66,20 +67,27 @@ class Claimed:
     version: int
     item_count: int
     bytes: int
+    owner: str | None
 
 
-def claim(conn: Connection, t: Tables, thread: str, now: Any) -> Claimed:
-    """The session of `thread`, made if missing, locked until the transaction ends."""
+def claim(conn: Connection, t: Tables, thread: str, now: Any, owner: str | None = None) -> Claimed:
+    """The session of `thread`, made if missing, locked until the transaction ends.
+
+    With an `owner` it must be theirs: raises ThreadError otherwise.
+    """
     query = prepared(conn, t).claim
     rows = query.rows(conn, for_thread=thread)
     if not rows:
-        conn.execute(_insert_new(conn, t, thread, now))
+        conn.execute(_insert_new(conn, t, thread, now, owner))
         rows = query.rows(conn, for_thread=thread)
-    return Claimed(*rows[0])
+    claimed = Claimed(*rows[0])
+    owners.admit(thread, claimed.owner, owner)
+    return claimed
 
 
-def _insert_new(conn: Connection, t: Tables, thread: str, now: Any) -> Any:
+def _insert_new(conn: Connection, t: Tables, thread: str, now: Any, owner: str | None) -> Any:
     values = {
+        "owner": owner,
         "thread": thread, "created": now, "updated": now, "status": "idle", "progress": "idle", "message_count": 0,
         "pending_count": 0, "open_count": 0, "bytes": 0, "generation": 0, "version": 0, "item_count": 0,
     }  # fmt: skip
@@ -87,8 +95,13 @@ def _insert_new(conn: Connection, t: Tables, thread: str, now: Any) -> Any:
 
 
 def advance(conn: Connection, t: Tables, known: Known, changes: Mapping[str, Any], now: Any = None) -> None:
-    """Write what a new head says about the thread, as changed at `now`; a `progress` shows unless it is paused."""
+    """Write what a new head says about the thread, as changed at `now`; a `progress` shows unless it is paused.
+
+    Whose it is stays as it was said first.
+    """
     values = {**changes, "of": known.session, "item_count": known.item_count}
+    if known.claimed.owner is not None:
+        values.pop("owner", None)
     if "progress" in values:
         values["status"] = "paused" if known.claimed.open_count else values["progress"]
     if isinstance(now, int):
@@ -110,9 +123,12 @@ def recount(conn: Connection, t: Tables, no: int) -> None:
     )
 
 
-def status(conn: Connection, t: Tables, thread: str) -> SessionStatus | None:
-    """The status of the thread; None if there is none."""
-    found = prepared(conn, t).status.rows(conn, for_thread=thread)
+def status(conn: Connection, t: Tables, thread: str, owner: str | None = None) -> SessionStatus | None:
+    """The status of the thread; None if there is none, or it is another owner's."""
+    if owner is None:
+        found = prepared(conn, t).status.rows(conn, for_thread=thread)
+    else:
+        found = prepared(conn, t).owned_status.rows(conn, for_thread=thread, for_owner=owner)
     return found[0][0] if found else None
 
 

@@ -19,7 +19,7 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT
 
 from scallion.errors import NotSerializable
-from scallion.sql import encoding, ledger, summary
+from scallion.sql import encoding, ledger, owners, summary
 from scallion.sql.checkpoints import Contents, NewCheckpoint, StoredCheckpoint
 from scallion.sql.ledger import Place
 from scallion.sql.memory import Codec
@@ -35,6 +35,8 @@ class Translation:
 
     codec: Codec
     metadata_keys: Sequence[str] = ()
+    owner: str | None = None
+    """Whose threads may be written to; None: everybody's."""
 
     def checkpoint(
         self,
@@ -50,6 +52,7 @@ class Translation:
         changed = frozenset(new_versions)
         ns = place.get("checkpoint_ns", "")
         stored = self._metadata(config, metadata)
+        self._check_owner(stored)
         answered = stored.pop("answered", None)
 
         def plan(name: str) -> encoding.Plan:
@@ -70,6 +73,7 @@ class Translation:
             metadata=stored,
             answered=answered if isinstance(answered, str) else None,
             session={} if ns else summary.of(values, stored),
+            owner=self.owner,
         )
 
     def _metadata(self, config: RunnableConfig, metadata: CheckpointMetadata) -> dict[str, Any]:
@@ -84,6 +88,7 @@ class Translation:
 
     def writes(self, config: RunnableConfig, rows: Sequence[tuple[str, Any]], task: str, path: str) -> NewWrites:
         """The writes of a task, serialised, and what they mean for approvals."""
+        self._check_owner(config.get("metadata") or {})
         channels = {channel for channel, _ in rows}
         interrupts = [value for channel, value in rows if channel == INTERRUPT]
         return NewWrites(
@@ -97,7 +102,12 @@ class Translation:
             questions=ledger.questions(interrupts),
             failed=ERROR in channels,
             finished=not channels <= WRITES_IDX_MAP.keys() and ERROR not in channels and INTERRUPT not in channels,
+            owner=self.owner,
         )
+
+    def _check_owner(self, metadata: Mapping[str, Any]) -> None:
+        if self.owner is not None and isinstance(named := metadata.get("owner"), str):
+            owners.narrow(self.owner, named)
 
     def tuple(self, stored: StoredCheckpoint, pending: Sequence[StoredWrite], contents: Contents) -> CheckpointTuple:
         """The checkpoint as LangGraph knows it."""

@@ -9,7 +9,7 @@ from typing import Any, Self
 from sqlalchemy import Connection
 
 from scallion.errors import ConfigurationError
-from scallion.sql import clock, ledger, sessions
+from scallion.sql import clock, ledger, owners, sessions
 from scallion.sql.engines import Database, Work
 from scallion.sql.sessions import Page, Session
 from scallion.values import Approval, ApprovalStatus
@@ -22,12 +22,10 @@ class _View:
 
     def for_owner(self, owner: str) -> Self:
         """The same view of what belongs to `owner` only; another owner's things are unknown to it."""
-        return replace(self, owner=owner)
+        return replace(self, owner=owners.narrow(self.owner, owner))
 
     def _scope(self, owner: str | None) -> str | None:
-        if self.owner is not None and owner not in (None, self.owner):
-            raise ConfigurationError("this view is bound to one owner")
-        return owner if self.owner is None else self.owner
+        return self.owner if owner is None else owners.narrow(self.owner, owner)
 
 
 class Approvals(_View):

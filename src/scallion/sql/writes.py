@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import Connection, and_, select, update
@@ -27,6 +27,8 @@ class NewWrites:
     questions: Sequence[Question]
     failed: bool
     finished: bool
+    owner: str | None = None
+    """Whose thread it must be; None: anybody's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class StoredWrite:
 
 def put(conn: Connection, t: Tables, memory: Memory, new: NewWrites, now: Any) -> Known:
     """Store the writes: special ones replace what is there, others are kept as they were first."""
-    known = Known(memory, sessions.claim(conn, t, new.thread, now), new.thread, new.place.ns)
+    known = Known(memory, sessions.claim(conn, t, new.thread, now, new.owner), new.thread, new.place.ns)
     large = (blob for _, _, planned in new.rows for blob in blobs(planned) if not blob.is_small)
     added = items.store(conn, t, known, large)
     _add(conn, t, known.session, new, {index: [name, leaf(planned, known.item)] for index, name, planned in new.rows})
@@ -51,7 +53,8 @@ def put(conn: Connection, t: Tables, memory: Memory, new: NewWrites, now: Any) -
         changes = {"bytes": known.claimed.bytes + added} | ({"progress": "failed"} if failed else {})
         sessions.advance(conn, t, known, changes, now if failed else None)
     if new.questions:
-        ledger.ask(conn, t, known.session, new.place, new.questions, now)
+        place = replace(new.place, owner=known.claimed.owner or new.place.owner)
+        ledger.ask(conn, t, known.session, place, new.questions, now)
     elif new.finished and known.claimed.open_count:
         ledger.finish(conn, t, known.session, new.place)
     return known
