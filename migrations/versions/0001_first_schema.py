@@ -17,7 +17,8 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
-p = context.config.attributes["tables"].prefix
+tables = context.config.attributes["tables"]
+p, schema = tables.prefix, tables.schema
 BIN = "utf8mb4_bin"
 
 
@@ -35,7 +36,7 @@ def upgrade() -> None:
 def downgrade() -> None:
     """Drop every table."""
     for name in ("approvals", "writes", "entries", "checkpoints", "items", "session_tags", "sessions"):
-        op.drop_table(f"{p}{name}")
+        op.drop_table(f"{p}{name}", schema=schema)
 
 
 def exact(length: int) -> Any:
@@ -60,13 +61,21 @@ def digest() -> Any:
 
 
 def session() -> Any:
-    return sa.Column("session", sa.BigInteger(), sa.ForeignKey(f"{p}sessions.no", ondelete="CASCADE"), nullable=False)
+    sessions = f"{schema}.{p}sessions" if schema else f"{p}sessions"
+    return sa.Column("session", sa.BigInteger(), sa.ForeignKey(f"{sessions}.no", ondelete="CASCADE"), nullable=False)
 
 
 def create(name: str, *parts: Any, **options: Any) -> None:
     """One table, unless a crash on a database without transactional DDL left it there."""
-    if context.is_offline_mode() or not sa.inspect(op.get_bind()).has_table(f"{p}{name}"):
-        op.create_table(f"{p}{name}", *parts, **options)
+    if context.is_offline_mode() or not sa.inspect(op.get_bind()).has_table(f"{p}{name}", schema):
+        op.create_table(f"{p}{name}", *parts, schema=schema, **options)
+
+
+def index(name: str, table: str, columns: list[str], **options: Any) -> None:
+    """One index, unless it is there."""
+    there = [] if context.is_offline_mode() else sa.inspect(op.get_bind()).get_indexes(f"{p}{table}", schema)
+    if f"{p}{name}" not in [one["name"] for one in there]:
+        op.create_index(f"{p}{name}", f"{p}{table}", columns, schema=schema, **options)
 
 
 def sessions() -> None:
@@ -94,9 +103,9 @@ def sessions() -> None:
         sa.UniqueConstraint("thread", name=f"{p}sessions_thread"),
         sqlite_autoincrement=True,
     )
-    op.create_index(f"{p}sessions_owner", f"{p}sessions", ["owner", "updated", "no"])
-    op.create_index(f"{p}sessions_status", f"{p}sessions", ["status", "updated", "no"])
-    op.create_index(f"{p}sessions_updated", f"{p}sessions", ["updated", "no"])
+    index("sessions_owner", "sessions", ["owner", "updated", "no"])
+    index("sessions_status", "sessions", ["status", "updated", "no"])
+    index("sessions_updated", "sessions", ["updated", "no"])
 
 
 def session_tags() -> None:
@@ -107,7 +116,7 @@ def session_tags() -> None:
         sa.PrimaryKeyConstraint("session", "tag"),
         sqlite_with_rowid=False,
     )
-    op.create_index(f"{p}session_tags_tag", f"{p}session_tags", ["tag", "session"])
+    index("session_tags_tag", "session_tags", ["tag", "session"])
 
 
 def items() -> None:
@@ -137,7 +146,7 @@ def checkpoints() -> None:
         sa.PrimaryKeyConstraint("session", "ns", "id"),
         sqlite_with_rowid=False,
     )
-    op.create_index(f"{p}checkpoints_run", f"{p}checkpoints", ["run"], sqlite_where=sa.text("run IS NOT NULL"))
+    index("checkpoints_run", "checkpoints", ["run"], sqlite_where=sa.text("run IS NOT NULL"))
 
 
 def entries() -> None:
@@ -191,6 +200,6 @@ def approvals() -> None:
         sa.UniqueConstraint("session", "id", name=f"{p}approvals_session"),
         sqlite_autoincrement=True,
     )
-    op.create_index(f"{p}approvals_id", f"{p}approvals", ["id"])
-    op.create_index(f"{p}approvals_owner", f"{p}approvals", ["owner", "status", "no"])
-    op.create_index(f"{p}approvals_status", f"{p}approvals", ["status", "no"])
+    index("approvals_id", "approvals", ["id"])
+    index("approvals_owner", "approvals", ["owner", "status", "no"])
+    index("approvals_status", "approvals", ["status", "no"])

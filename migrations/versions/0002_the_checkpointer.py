@@ -17,7 +17,8 @@ down_revision = "0001"
 branch_labels = None
 depends_on = None
 
-p = context.config.attributes["tables"].prefix
+tables = context.config.attributes["tables"]
+p, schema = tables.prefix, tables.schema
 BIN = "utf8mb4_bin"
 
 
@@ -28,7 +29,7 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     """Drop it again."""
-    op.drop_table(f"{p}keyring")
+    op.drop_table(f"{p}keyring", schema=schema)
 
 
 def exact(length: int) -> Any:
@@ -38,8 +39,8 @@ def exact(length: int) -> Any:
 
 def create(name: str, *parts: Any, **options: Any) -> None:
     """One table, unless a crash on a database without transactional DDL left it there."""
-    if context.is_offline_mode() or not sa.inspect(op.get_bind()).has_table(f"{p}{name}"):
-        op.create_table(f"{p}{name}", *parts, **options)
+    if context.is_offline_mode() or not sa.inspect(op.get_bind()).has_table(f"{p}{name}", schema):
+        op.create_table(f"{p}{name}", *parts, schema=schema, **options)
 
 
 def keyring() -> None:

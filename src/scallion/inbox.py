@@ -20,17 +20,18 @@ if TYPE_CHECKING:
 class Inbox(Owned, Closing):
     """What waits for a person in a database, and the threads that it belongs to.
 
-    Takes what SQLCheckpointer takes: a URL, an `Engine` or an `AsyncEngine`, and the `prefix` of its tables.
+    Takes what SQLCheckpointer takes: a URL, an `Engine` or an `AsyncEngine`; `schema` and `prefix` of its tables.
     """
 
     def __init__(
         self,
         url_or_engine: str | URL | Engine | AsyncEngine,
         *,
+        schema: str | None = None,
         prefix: str = "",
         auto_upgrade: bool | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self.database = Database(url_or_engine, tables(prefix), auto_upgrade=auto_upgrade, clock=clock)
+        self.database = Database(url_or_engine, tables(prefix, schema), auto_upgrade=auto_upgrade, clock=clock)
         self.approvals = Approvals(self.database)
         self.sessions = Sessions(self.database)

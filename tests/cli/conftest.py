@@ -19,6 +19,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SCALLION_DB", f"sqlite:///{tmp_path / 'threads.db'}")
+    for name in ("SCALLION_SCHEMA", "SCALLION_PREFIX"):
+        monkeypatch.setenv(name, "")
     monkeypatch.setenv("CLERK_LOG", str(tmp_path / "log"))
     return tmp_path
 

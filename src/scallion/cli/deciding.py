@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from scallion.cli.named import find
-from scallion.cli.options import by_option, database, database_option, json_option
+from scallion.cli.options import by_option, database, database_option, json_option, place
 from scallion.cli.output import print_json
 from scallion.inspect.card import heading
 from scallion.inspect.escape import one_line
@@ -76,7 +76,7 @@ def withdraw(id: str, by: str, as_json: bool) -> None:
     """Take back a decision that was not used yet; the approval is pending again."""
     from scallion.inbox import Inbox
 
-    with Inbox(database()) as inbox:
+    with Inbox(database(), **place()) as inbox:
         approval = inbox.approvals.withdraw(find(inbox, id).id, by=by)
     _told(approval, "pending again", as_json)
 
@@ -85,7 +85,7 @@ def _decide(id: str, make: Callable[[Approval], Decision], by: str, as_json: boo
     from scallion.approvals.decisions import check
     from scallion.inbox import Inbox
 
-    with Inbox(database()) as inbox:
+    with Inbox(database(), **place()) as inbox:
         shown = find(inbox, id)
         if shown.status != "pending":  # before an editor is opened for nothing
             check(shown, Decision("approve"))

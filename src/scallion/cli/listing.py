@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from scallion.cli.options import database, database_option, json_option
+from scallion.cli.options import database, database_option, json_option, place
 from scallion.cli.output import ago, console, print_json
 from scallion.errors import ConfigurationError
 from scallion.inspect.card import heading
@@ -39,7 +39,7 @@ def pending(status: Any, after: str | None, as_json: bool, **wanted: Any) -> Non
     """List what waits for a decision, the oldest first."""
     from scallion.inbox import Inbox
 
-    with Inbox(database()) as inbox, _pages():
+    with Inbox(database(), **place()) as inbox, _pages():
         page = inbox.approvals.list(None if status == "all" else status, after=after, **wanted)
     if as_json:
         return print_json(_document(page))
@@ -63,7 +63,7 @@ def sessions(after: str | None, as_json: bool, **wanted: Any) -> None:
     """List the threads, the last used first."""
     from scallion.inbox import Inbox
 
-    with Inbox(database()) as inbox, _pages():
+    with Inbox(database(), **place()) as inbox, _pages():
         page = inbox.sessions.list(after=after, **wanted)
     if as_json:
         return print_json(_document(page))

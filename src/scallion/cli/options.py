@@ -15,14 +15,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_DB = "sqlite:///scallion.db"
 DB_HELP = f"The database (default: SCALLION_DB, or {DEFAULT_DB})."
+SCHEMA_HELP = "The schema of its tables, on a server (default: SCALLION_SCHEMA)."
+PREFIX_HELP = "What the names of its tables start with (default: SCALLION_PREFIX)."
 
 
-def use_database(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """Make the database that was named the one of this process: graph files read the variable too."""
+def _use(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    """Make what was named that of this process: graph files read the variable too."""
     if value:
-        os.environ["SCALLION_DB"] = value
-        ctx.meta["scallion.db"] = value
-    return value
+        os.environ[f"SCALLION_{str(param.name).upper()}"] = value
+        ctx.meta[f"scallion.{param.name}"] = value
+
+
+def place() -> dict[str, Any]:
+    """Schema and prefix of the tables, as Inbox and SQLCheckpointer take them."""
+    return {"schema": os.environ.get("SCALLION_SCHEMA") or None, "prefix": os.environ.get("SCALLION_PREFIX", "")}
 
 
 def database() -> str:
@@ -48,8 +54,14 @@ def _file(url: str) -> str | None:
 
 
 def database_option(function: F) -> F:
-    """`--db URL`."""
-    return click.option("--db", metavar="URL", callback=use_database, expose_value=False, help=DB_HELP)(function)
+    """`--db URL`, `--schema NAME` and `--prefix TEXT`."""
+    for name, metavar, told in (
+        ("prefix", "TEXT", PREFIX_HELP),
+        ("schema", "NAME", SCHEMA_HELP),
+        ("db", "URL", DB_HELP),
+    ):
+        function = click.option(f"--{name}", metavar=metavar, callback=_use, expose_value=False, help=told)(function)
+    return function
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")

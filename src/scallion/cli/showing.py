@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from scallion.cli.options import database, database_option, json_option
+from scallion.cli.options import database, database_option, json_option, place
 from scallion.cli.output import ago, console, print_json
 from scallion.errors import ThreadError
 from scallion.inspect.card import card
@@ -24,7 +24,7 @@ from scallion.values import Approval
 @json_option
 def show(thread: str, as_json: bool) -> None:
     """Print a thread: its session, the conversation, and the approvals that are open."""
-    with SQLCheckpointer(database()) as saver:
+    with SQLCheckpointer(database(), **place()) as saver:
         session = saver.sessions.get(thread)
         if session is None:
             raise ThreadError(thread, f"there is no thread {thread!r}")

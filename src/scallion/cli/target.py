@@ -100,13 +100,17 @@ def _checked(found: Any, target: str, name: str) -> Agent:
 
 def _check_database(agent: Agent, target: str) -> None:
     """Raise where `--db` was given and the agent keeps its threads elsewhere: silence would be a second database."""
-    wanted = click.get_current_context().meta.get("scallion.db")
-    if wanted is None:
-        return
+    meta = click.get_current_context().meta
     from sqlalchemy import make_url
 
-    kept = getattr(getattr(agent.checkpointer, "database", None), "url", None)
-    if kept != make_url(wanted):
-        raise ConfigurationError(
-            f"{target} does not keep its threads in --db: let it read the environment variable SCALLION_DB"
-        )
+    database = getattr(agent.checkpointer, "database", None)
+    tables = getattr(database, "tables", None)
+    kept = {"db": getattr(database, "url", None), "schema": getattr(tables, "schema", None)}
+    kept["prefix"] = getattr(tables, "prefix", None)
+    for name, found in kept.items():
+        wanted = meta.get(f"scallion.{name}")
+        if wanted is not None and found != (make_url(wanted) if name == "db" else wanted):
+            raise ConfigurationError(
+                f"{target} does not keep its threads in --{name}: let it read the environment variable "
+                f"SCALLION_{name.upper()}"
+            )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from scallion.cli.failure import DONE, PAUSED, describe, failed
-from scallion.cli.options import database, database_option, json_option
+from scallion.cli.options import database, database_option, json_option, place
 from scallion.cli.output import console, print_json
 from scallion.cli.screen import Screen, watch
 from scallion.cli.standing import resuming, standing
@@ -84,7 +84,7 @@ def cancel(thread: str, graph: str | None) -> int:
         return DONE
     from scallion.inbox import Inbox
 
-    with Inbox(database()) as inbox:
+    with Inbox(database(), **place()) as inbox:
         closed = inbox.approvals.close(thread, "cancelled")
     if not closed:
         return failed(f"thread {thread!r} has no open approvals")

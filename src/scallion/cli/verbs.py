@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 import click
 
-from scallion.cli.options import DB_HELP, use_database
+from scallion.cli.options import database_option
 
 VERBS = {
     "chat": ("chat", "Talk with an agent, and decide what it asks."),
@@ -49,7 +49,7 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="scallion")
-@click.option("--db", metavar="URL", callback=use_database, expose_value=False, help=DB_HELP)
+@database_option
 def scallion() -> None:
     """Agents that stop for a human and go on later.
 

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary, WeakSet, finalize
 from sqlalchemy import Connection, Engine, StaticPool
 from sqlalchemy.engine import URL
 
-from scallion.errors import Closed
+from scallion.errors import Closed, ConfigurationError
 from scallion.sql import schema, sqlite
 from scallion.sql.clock import Clock
 from scallion.sql.failures import ATTEMPTS, told
@@ -50,6 +50,8 @@ class Database:
         self.clock = clock
         self.url, self.engine, given_async = opened(target)
         self.is_sqlite = self.engine.dialect.name == "sqlite"
+        if self.is_sqlite and t.schema is not None:
+            raise ConfigurationError("SQLite has no schemas: use prefix= instead of schema=")
         self.auto_upgrade = self.is_sqlite if auto_upgrade is None else auto_upgrade
         self.closed = False
         self._owned = isinstance(target, str | URL)

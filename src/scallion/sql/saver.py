@@ -43,9 +43,9 @@ class SQLCheckpointer(Owned, Closing, BaseCheckpointSaver[Any]):
     """Keeps the threads of any LangGraph graph in a SQL database, for sync and async callers alike.
 
     `url_or_engine`: a SQLAlchemy URL (`sqlite:///agent.db`, `postgresql+psycopg://...`), an `Engine`, an `AsyncEngine`.
-    `prefix`: put in front of every table's name. `serde`: LangGraph's serializer, by default a strict one.
-    `metadata_keys`: keys of `configurable` that are copied into the metadata; no others are. `auto_upgrade`: migrate
-    the schema on first use, by default for SQLite only. `clock`: gives aware times instead of the database.
+    `schema`: of the tables, on a server; `prefix`: of their names. `serde`: LangGraph's serializer, by default a strict
+    one. `metadata_keys`: keys of `configurable` that are copied into the metadata; no others are. `auto_upgrade`:
+    migrate on first use, by default for SQLite only. `clock`: gives aware times instead of the database.
     Raises ConfigurationError for what is not supported.
     """
 
@@ -63,10 +63,8 @@ class SQLCheckpointer(Owned, Closing, BaseCheckpointSaver[Any]):
     ) -> None:
         if key is not None:
             raise ConfigurationError("encryption (key=...) is not available yet")
-        if schema is not None:
-            raise ConfigurationError("schema=... is not available yet: use prefix=...")
         super().__init__(serde=serde or StrictSerializer())
-        self.database = Database(url_or_engine, tables(prefix), auto_upgrade=auto_upgrade, clock=clock)
+        self.database = Database(url_or_engine, tables(prefix, schema), auto_upgrade=auto_upgrade, clock=clock)
         self.metadata_keys = tuple(metadata_keys)
         self._memory = Memory()
         self.approvals = Approvals(self.database)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, Table, column, inspect, select, table, text
+from sqlalchemy import Connection, Inspector, Table, UniqueConstraint, column, inspect, select, table, text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.schema import CreateSchema
 
 from scallion.errors import SchemaError
 from scallion.sql.tables import Tables
@@ -19,14 +21,17 @@ HEAD = "0002"
 """The revision that this program reads and writes."""
 
 LOCK = 0x5CA1110
-"""The number of the advisory lock that upgrades of one database take."""
+"""The seed of the advisory locks that upgrades take: one for each set of tables, so that others need not wait."""
+
+WAIT = 120
+"""How many seconds an upgrade waits for another one of the same tables."""
 
 
 def current(conn: Connection, t: Tables) -> str | None:
     """The database's revision; None before the first upgrade."""
-    if not inspect(conn).has_table(t.version_table):
+    if not inspect(conn).has_table(t.version_table, schema=t.schema):
         return None
-    version = table(t.version_table, column("version_num"))
+    version = table(t.version_table, column("version_num"), schema=t.schema)
     revision: str | None = conn.execute(select(version.c.version_num)).scalar()
     return revision
 
@@ -36,42 +41,58 @@ def check(conn: Connection, t: Tables) -> None:
     revision = current(conn, t)
     if revision == HEAD:
         return
+    upgrade = _command(t, "upgrade")
     if revision is None:
-        check_free(conn, t)
-        raise SchemaError(f"the database has no schema yet (needs {HEAD}): run `scallion db upgrade`, or call setup()")
+        if check_free(conn, t):
+            raise SchemaError(f"an upgrade of the database was begun and did not end: run {upgrade} again")
+        raise SchemaError(f"the database has no schema yet (needs {HEAD}): run {upgrade}, or call setup()")
     if revision < HEAD:
-        raise SchemaError(f"the database is at {revision}, older than {HEAD}: run `scallion db upgrade`")
+        raise SchemaError(f"the database is at {revision}, older than {HEAD}: run {upgrade}")
     raise SchemaError(
         f"the database is at {revision}, newer than {HEAD} of this program: run `pip install --upgrade scallion`"
     )
 
 
-def check_free(conn: Connection, t: Tables) -> None:
-    """Raise SchemaError if a database without a revision has tables of our names: they must not be touched."""
+def _command(t: Tables, verb: str) -> str:
+    """The command line for these tables."""
+    where = [f" --{name} {value}" for name, value in (("schema", t.schema), ("prefix", t.prefix)) if value]
+    return f"`scallion db {verb}{''.join(where)}`"
+
+
+def check_free(conn: Connection, t: Tables) -> bool:
+    """Raise SchemaError if a database without a revision has tables of our names: they must not be touched.
+
+    They may be there where an upgrade was interrupted, which leaves an empty table for the revision; then True.
+    """
     inspector = inspect(conn)
-    taken = sorted(set(inspector.get_table_names()) & t.metadata.tables.keys())
+    names = set(inspector.get_table_names(schema=t.schema)) if _has_schema(conn, t) else set[str]()
+    taken = {one.name: one for one in t.metadata.tables.values() if one.name in names}
     if not taken:
-        return
-    names = ", ".join(taken)
-    if any(_missing(inspector.get_columns(name), t.metadata.tables[name]) for name in taken):
-        raise SchemaError(f"tables of another program have the names of ours ({names}): give yours a prefix=...")
+        return False
+    told = ", ".join(sorted(taken))
+    if any(_missing_columns(inspector, one) for one in taken.values()):
+        raise SchemaError(f"tables of another program have the names of ours ({told}): give yours a prefix=...")
+    if t.version_table in names:
+        return True
     if len(taken) < len(t.metadata.tables):
         raise SchemaError(
-            f"the database is half made ({names} without the others): drop these, or give new ones a prefix=..."
+            f"the database is half made ({told} without the others): drop these, or give new ones a prefix=..."
         )
     raise SchemaError(
-        f"the tables are there ({names}), but not their revision: if they are Scallion's, run "
-        f"`scallion db stamp {HEAD}`, otherwise give yours a prefix=..."
+        f"the tables are there ({told}), but not their revision: if they are Scallion's, run "
+        f"{_command(t, f'stamp {HEAD}')}, otherwise give yours a prefix=..."
     )
 
 
 def check_tables(conn: Connection, t: Tables) -> None:
-    """Raise SchemaError, naming what is missing, unless the tables are those of this program."""
+    """Raise SchemaError, naming what is missing, unless tables, columns and indexes are those of this program."""
     inspector = inspect(conn)
-    there = set(inspector.get_table_names())
-    missing = sorted(t.metadata.tables.keys() - there)
-    for name in sorted(t.metadata.tables.keys() & there):
-        missing += [f"{name}.{part}" for part in _missing(inspector.get_columns(name), t.metadata.tables[name])]
+    there = set(inspector.get_table_names(schema=t.schema))
+    missing = sorted(one.name for one in t.metadata.tables.values() if one.name not in there)
+    for one in sorted(t.metadata.tables.values(), key=lambda one: one.name):
+        if one.name in there:
+            missing += [f"{one.name}.{part}" for part in _missing_columns(inspector, one)]
+            missing += [f"index {name}" for name in _missing_indexes(inspector, one)]
     if missing:
         raise SchemaError(
             f"the database says that it is at {HEAD}, but has no {', '.join(missing)}: its tables are of another "
@@ -79,16 +100,27 @@ def check_tables(conn: Connection, t: Tables) -> None:
         )
 
 
-def _missing(columns: Iterable[Mapping[str, Any]], ours: Table) -> list[str]:
-    there = {column["name"] for column in columns}
+def _missing_columns(inspector: Inspector, ours: Table) -> list[str]:
+    there = {column["name"] for column in inspector.get_columns(ours.name, schema=ours.schema)}
     return [column.name for column in ours.columns if column.name not in there]
 
 
+def _missing_indexes(inspector: Inspector, ours: Table) -> list[str]:
+    found = [*inspector.get_indexes(ours.name, ours.schema), *inspector.get_unique_constraints(ours.name, ours.schema)]
+    there = {one["name"] for one in found}
+    unique = [str(one.name) for one in ours.constraints if isinstance(one, UniqueConstraint)]
+    return sorted({*unique, *(str(one.name) for one in ours.indexes)} - there)
+
+
 def upgrade(conn: Connection, t: Tables, revision: str = "head") -> None:
-    """Bring the database up to `revision`. Any number of processes may call this at once; each migration runs once."""
+    """Bring the database up to `revision`. Any number of processes may call this at once; each migration runs once.
+
+    One that was interrupted is taken up where it ended: migrations leave alone what is there.
+    """
     from alembic import command
 
-    with _locked(conn):
+    with _locked(conn, t), _refusals():
+        _make_schema(conn, t)
         found = current(conn, t)
         if found is not None and found > HEAD:
             check(conn, t)
@@ -101,17 +133,48 @@ def stamp(conn: Connection, t: Tables, revision: str = "head") -> None:
     """Write down that the database is at `revision` without migrating it."""
     from alembic import command
 
-    with _locked(conn):
+    with _locked(conn, t), _refusals():
         command.stamp(config(conn, t), revision)
 
 
-def script(t: Tables, dialect: str) -> None:
-    """Print the SQL that brings an empty database of this dialect up to date."""
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """What Alembic refuses, as a revision that there is not, is told as an error of ours."""
+    from alembic.util import CommandError
+
+    try:
+        yield
+    except CommandError as error:
+        raise SchemaError(str(error)) from None
+
+
+def _has_schema(conn: Connection, t: Tables) -> bool:
+    return t.schema is None or inspect(conn).has_schema(t.schema)
+
+
+def _make_schema(conn: Connection, t: Tables) -> None:
+    """Create the schema if it is missing. Raises SchemaError where that is not allowed."""
+    if t.schema is None or _has_schema(conn, t):
+        return
+    if conn.dialect.name == "postgresql":  # whoever makes other tables in it holds another lock
+        _wait(conn, t.schema)
+    try:
+        conn.execute(CreateSchema(t.schema, if_not_exists=True))
+    except DBAPIError as error:
+        if error.connection_invalidated:
+            raise
+        why = type(error.orig).__name__
+        raise SchemaError(f"there is no schema {t.schema!r}, and it cannot be made ({why}): create it") from error.orig
+
+
+def script(t: Tables, dialect: str, since: str | None = None) -> None:
+    """Print the SQL that brings a database of this dialect from `since` (None: an empty one) up to date."""
     from alembic import command
 
     settings = config(None, t)
     settings.attributes["dialect"] = dialect
-    command.upgrade(settings, "head", sql=True)
+    with _refusals():
+        command.upgrade(settings, f"{since}:head" if since else "head", sql=True)
 
 
 def config(conn: Connection | None, t: Tables) -> Config:
@@ -132,17 +195,31 @@ def location() -> Path:
 
 
 @contextmanager
-def _locked(conn: Connection) -> Iterator[None]:
-    """One upgrade at a time; SQLite's BEGIN IMMEDIATE is such a lock already."""
+def _locked(conn: Connection, t: Tables) -> Iterator[None]:
+    """One upgrade of these tables at a time; SQLite's BEGIN IMMEDIATE is such a lock already."""
     name = conn.dialect.name
     if name == "postgresql":
-        conn.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LOCK})
-    if name not in ("mysql", "mariadb"):
+        schema = t.schema or conn.execute(text("SELECT current_schema()")).scalar()
+        _wait(conn, f"{schema}.{t.version_table}")
+    with _named_lock(conn, t) if name in ("mysql", "mariadb") else nullcontext():
         yield
-        return
-    conn.execute(text("SELECT get_lock(concat('scallion ', database()), 120)"))
+
+
+def _wait(conn: Connection, what: str) -> None:
+    """Take PostgreSQL's advisory lock of that name until the transaction ends."""
+    conn.execute(text("SELECT pg_advisory_xact_lock(hashtextextended(:what, :seed))"), {"what": what, "seed": LOCK})
+
+
+@contextmanager
+def _named_lock(conn: Connection, t: Tables) -> Iterator[None]:
+    """MariaDB's lock, of a name that is at most 64 characters long."""
+    name = "concat('scallion ', md5(concat(coalesce(:schema, database(), ''), '.', :table)))"
+    own = {"schema": t.schema, "table": t.version_table}
+    if conn.execute(text(f"SELECT get_lock({name}, {WAIT})"), own).scalar() != 1:
+        raise SchemaError(f"another upgrade of these tables has been running for {WAIT} s: wait for it, or end it")
     try:
         yield
         conn.execute(text("COMMIT"))  # who waits for the lock must see the revision
     finally:
-        conn.execute(text("SELECT release_lock(concat('scallion ', database()))"))
+        if not conn.invalidated:  # with the connection the lock is gone
+            conn.execute(text(f"SELECT release_lock({name})"), own)

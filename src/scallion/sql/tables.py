@@ -14,6 +14,7 @@ Instants are microseconds since 1970 in UTC: exact, ordered and alike in every d
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -36,15 +37,18 @@ from sqlalchemy import (
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.types import TypeEngine
 
+from scallion.errors import ConfigurationError
+
 EXACT = "utf8mb4_bin"
 """MySQL compares texts without case by default; ids differ in case."""
 
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """All tables under one prefix; `version_table` is Alembic's."""
+    """All tables under one prefix in one schema (None: the connection's own); `version_table` is Alembic's."""
 
     prefix: str
+    schema: str | None
     metadata: MetaData
     sessions: Table
     session_tags: Table
@@ -107,11 +111,13 @@ def digest() -> TypeEngine[bytes]:
 
 
 @lru_cache
-def tables(prefix: str = "") -> Tables:
-    """The tables whose names start with `prefix`."""
-    metadata = MetaData()
+def tables(prefix: str = "", schema: str | None = None) -> Tables:
+    """The tables whose names start with `prefix`, in `schema`. Raises ConfigurationError for what is no such name."""
+    _check_names(prefix, schema)
+    metadata = MetaData(schema=schema)  # foreign keys without a schema mean this one too
     return Tables(
         prefix,
+        schema,
         metadata,
         sessions=_sessions(metadata, prefix),
         session_tags=_session_tags(metadata, prefix),
@@ -122,6 +128,14 @@ def tables(prefix: str = "") -> Tables:
         approvals=_approvals(metadata, prefix),
         keyring=_keyring(metadata, prefix),
     )
+
+
+def _check_names(prefix: str, schema: str | None) -> None:
+    """Names of databases end at 63 bytes, and the longest of ours (with what a server adds) needs half of them."""
+    if not isinstance(prefix, str) or not re.fullmatch(r"([A-Za-z_][A-Za-z0-9_]{0,31})?", prefix, re.ASCII):
+        raise ConfigurationError("prefix= is at most 32 letters, digits and underscores, not beginning with a digit")
+    if schema is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]{0,62}", str(schema), re.ASCII):
+        raise ConfigurationError("schema= is at most 63 letters, digits, _ and -, not beginning with a digit")
 
 
 def _session_column(prefix: str, primary_key: bool = False) -> Column[int]:

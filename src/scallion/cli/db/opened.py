@@ -17,13 +17,14 @@ def opened(command: Callable[..., None]) -> Callable[..., None]:
     """Give the command the database of `--db`, close it, and tell errors without a traceback."""
 
     @click.option("--db", "url", envvar="SCALLION_DB", default=DEFAULT, show_default=True, help="URL of the database.")
-    @click.option("--prefix", default="", help="What the names of the tables start with.")
-    def run(url: str, prefix: str, **options: Any) -> None:
+    @click.option("--schema", envvar="SCALLION_SCHEMA", help="The schema of the tables, on a server.")
+    @click.option("--prefix", envvar="SCALLION_PREFIX", default="", help="What the names of the tables start with.")
+    def run(url: str, schema: str | None, prefix: str, **options: Any) -> None:
         from scallion.sql.engines import Database
         from scallion.sql.tables import tables
 
         try:
-            database = Database(url, tables(prefix), auto_upgrade=False)
+            database = Database(url, tables(prefix, schema or None), auto_upgrade=False)
             try:
                 command(database, **options)
             finally:

@@ -13,14 +13,15 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--sql", is_flag=True, help="Print the SQL for an empty database instead of running it.")
+@click.option("--sql", is_flag=True, help="Print the SQL instead of running it; for an empty database, unless --from.")
+@click.option("--from", "since", metavar="REVISION", help="Where the database of --sql is now.")
 @opened
-def upgrade(database: Database, sql: bool) -> None:
+def upgrade(database: Database, sql: bool, since: str | None) -> None:
     """Create the tables, or bring them up to date."""
     from scallion.sql import schema
 
     if sql:
-        schema.script(database.tables, database.url.get_backend_name())
+        schema.script(database.tables, database.url.get_backend_name(), since)
         return
     database.setup(upgrade=True)
     click.echo(f"the schema is at {schema.HEAD}")
