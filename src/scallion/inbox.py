@@ -10,6 +10,7 @@ from scallion.sql.clock import Clock
 from scallion.sql.closing import Closing
 from scallion.sql.engines import Database
 from scallion.sql.owners import Owned
+from scallion.sql.resuming import Resuming
 from scallion.sql.tables import tables
 from scallion.sql.views import Approvals, Sessions
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
 
 
-class Inbox(Owned, Closing):
+class Inbox(Owned, Resuming, Closing):
     """What waits for a person in a database, and the threads that it belongs to.
 
     Takes what SQLCheckpointer takes: a URL, an `Engine` or an `AsyncEngine`; `schema` and `prefix` of its tables.

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from langchain_core.messages import BaseMessage, ToolMessage
@@ -15,6 +16,9 @@ from langgraph.graph import END
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from scallion.approvals.ledger import Ledger, addressed, open_approvals, record
+from scallion.approvals.payload import is_ours
+from scallion.approvals.questions import answers as question_answers
+from scallion.approvals.questions import questions
 from scallion.bridge import call, waits_on_loop
 from scallion.bridge import wait as wait_for
 from scallion.errors import (
@@ -97,6 +101,11 @@ class Head:
     def messages(self) -> Sequence[BaseMessage]:
         """The history."""
         return self.values.get("messages") or []
+
+    @property
+    def own(self) -> set[str]:
+        """The ids of the interrupts that are Scallion's; others come from graphs that a tool runs."""
+        return {one.id for one in self.interrupts if is_ours(one.value)}
 
     @property
     def marker(self) -> Mapping[str, Any] | None:
@@ -234,10 +243,10 @@ class Threads:
         if not given:
             return approvals
         for one in approvals:
-            if one.id in given:
+            if one.id in given and one.id in head.own:
                 self._check_unchanged(one)
-        record(given, approvals, self.ledger, by, self._check_edit)
-        return _resumption(head, given)
+        record(given, approvals, self.ledger, by, partial(self._check_edit, head.own))
+        return _resumption(head, given) or self.approvals(head, thread)
 
     def _check_unchanged(self, approval: Approval) -> None:
         """Raise PauseChanged where the tool, its schema or the layers are not those that the approval showed."""
@@ -253,10 +262,10 @@ class Threads:
         if args_schema(tool) != approval.args_schema:
             raise PauseChanged(approval.id, f"the arguments of tool {approval.tool!r} changed")
 
-    def _check_edit(self, approval: Approval, decision: Decision) -> None:
+    def _check_edit(self, own: set[str], approval: Approval, decision: Decision) -> None:
         """Raise InvalidDecision where the tool would refuse the edited arguments: it knows more than its schema."""
         schema = getattr(self._tools.get(approval.tool or ""), "tool_call_schema", None)
-        if decision.type != "edit" or not hasattr(schema, "model_validate"):
+        if decision.type != "edit" or approval.id not in own or not hasattr(schema, "model_validate"):
             return
         try:
             schema.model_validate(dict(decision.args or {}))  # type: ignore[union-attr]
@@ -265,8 +274,12 @@ class Threads:
             raise InvalidDecision(f"{approval.tool} refuses the edited {', '.join(sorted(where))}", approval) from None
 
 
-def _resumption(head: Head, given: Mapping[str, Decision]) -> Resumption:
-    answers = {one: decision.to_json() for one, decision in given.items()}
+def _resumption(head: Head, given: Mapping[str, Decision]) -> Resumption | None:
+    """What to go on with; None while an interrupt that asks several things waits for the rest."""
+    decided = [(question, given[question.id]) for question in questions(head.interrupts) if question.id in given]
+    answers = question_answers(decided, plain=Decision.to_json)
+    if not answers:
+        return None
     if head.marker and head.marker.get("hold"):
         held_id, held = next(iter(answers.items()))
         return Resumption(head.values, None, ended=True, held=held, held_id=held_id)

@@ -208,8 +208,9 @@ def test_expiry_is_checked_by_the_clock(database: str) -> None:
     from datetime import UTC, datetime, timedelta
 
     from scallion.approvals import payload
+    from scallion.approvals.questions import Question
     from scallion.sql.clock import to_micros
-    from scallion.sql.ledger import Place, Question
+    from scallion.sql.ledger import Place
     from scallion.sql.ledger import ask as record
     from scallion.sql.sessions import claim
 

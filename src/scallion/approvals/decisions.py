@@ -68,6 +68,8 @@ def check_fit(approval: Approval, decision: Decision) -> None:
         _check_args(approval, decision)
     if decision.type == "respond":
         _check_response(approval, decision)
+    if decision.type == "reject" and not isinstance(decision.message, str | None):
+        raise InvalidDecision("the reason of a rejection is a text", approval)
 
 
 def _check_data(approval: Approval, decision: Decision) -> None:
@@ -107,12 +109,12 @@ def _check_schema(value: Any, schema: Mapping[str, Any], what: str, approval: Ap
     from referencing import Registry
 
     # An empty registry: a reference to somewhere else is never fetched.
-    errors = sorted(
-        Draft202012Validator(
-            schema, registry=Registry(), format_checker=Draft202012Validator.FORMAT_CHECKER
-        ).iter_errors(value),
-        key=lambda e: list(map(str, e.path)),
-    )
+    validator = Draft202012Validator(schema, registry=Registry(), format_checker=Draft202012Validator.FORMAT_CHECKER)
+    try:
+        errors = sorted(validator.iter_errors(value), key=lambda e: list(map(str, e.path)))
+    except Exception as error:  # whatever the schema of another graph is, it is no JSON schema
+        told = f"it cannot be checked, as the schema is not usable ({type(error).__name__})"
+        raise InvalidDecision(told, approval) from None
     if errors:
         told = "; ".join(_told(error) for error in errors[:5])
         raise InvalidDecision(f"{what}: {told}", approval)

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from scallion.approvals.decisions import check, read
-from scallion.approvals.payload import approval
+from scallion.approvals.questions import questions
 from scallion.bridge import call
 from scallion.errors import AlreadyDecided, InvalidDecision, UnknownApproval
 from scallion.values import Approval, Decision
@@ -43,7 +43,7 @@ def open_approvals(interrupts: Sequence[Any], thread: str, ledger: Ledger | None
     if ledger is not None and interrupts:
         page = call(ledger.list, ledger.alist, None, thread=thread, limit=MANY)
         rows = {row.id: row for row in page.items}
-    asked = [approval(one.id, one.value, thread) for one in interrupts]
+    asked = [question.approval(thread) for question in questions(interrupts)]
     return [_known(one, rows.get(one.id)) for one in asked]
 
 

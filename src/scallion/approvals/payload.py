@@ -7,10 +7,12 @@ Neither langchain nor langgraph is imported here: the inbox reads payloads witho
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Any
 
+from scallion.approvals import hitl
 from scallion.values import Approval, ApprovalKind, DecisionType
 
 MARK = "scallion"
@@ -58,11 +60,20 @@ def payload(
     }
 
 
-def approval(interrupt_id: str, value: Any, thread: str) -> Approval:
+def is_ours(value: Any) -> bool:
+    """Whether a gate or a `pause` of Scallion asks."""
+    return isinstance(value, Mapping) and MARK in value
+
+
+def approval(interrupt_id: str, value: Any, thread: str, response_schema: Any = None) -> Approval:
     """The pending approval that an interrupt asks for, be it ours or another graph's."""
-    if isinstance(value, Mapping) and MARK in value:
+    if is_ours(value):
         return _ours(interrupt_id, value, thread)
-    return _foreign(interrupt_id, value, thread)
+    if hitl.is_batched(value) and len(value["action_requests"]) == 1:
+        return hitl.batched(interrupt_id, value, thread)
+    if hitl.is_per_call(value):
+        return hitl.per_call(interrupt_id, value, thread, response_schema)
+    return _plain(interrupt_id, value, thread, response_schema)
 
 
 def _ours(interrupt_id: str, value: Mapping[str, Any], thread: str) -> Approval:
@@ -85,18 +96,22 @@ def _ours(interrupt_id: str, value: Mapping[str, Any], thread: str) -> Approval:
     )
 
 
-def _foreign(interrupt_id: str, value: Any, thread: str) -> Approval:
-    if isinstance(value, Mapping) and value.get("type") == "tool_approval":
-        return Approval(
-            id=interrupt_id,
-            thread=thread,
-            kind="tool_call",
-            tool=value.get("name"),
-            call_id=value.get("tool_call_id"),
-            args=cast("Mapping[str, Any] | None", value.get("args")),
-            allowed=("approve", "edit", "reject", "respond"),
-            description=str(value.get("description", "")),
-        )
+def _plain(interrupt_id: str, value: Any, thread: str, response_schema: Any) -> Approval:
+    """A question is answered with what it resumes with; one for a truth value may be approved or rejected too."""
+    schema = response_schema if isinstance(response_schema, Mapping) else None
+    is_yes_or_no = schema is not None and schema.get("type") == "boolean"
     return Approval(
-        id=interrupt_id, thread=thread, kind="question", description=value if isinstance(value, str) else repr(value)
+        id=interrupt_id,
+        thread=thread,
+        kind="question",
+        schema=schema,
+        allowed=("approve", "reject", "respond") if is_yes_or_no else ("respond",),
+        description=value if isinstance(value, str) else _text(value),
     )
+
+
+def _text(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, default=repr)
+    except (TypeError, ValueError, RecursionError):  # keys that JSON does not have, or a value within itself
+        return repr(value)

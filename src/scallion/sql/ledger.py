@@ -12,7 +12,7 @@ A row is bound to the task that asked: thread, namespace, checkpoint, task. It i
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol, cast
@@ -20,6 +20,7 @@ from typing import Any, Protocol, cast
 from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, insert, or_, select, update
 
 from scallion.approvals import decisions, payload
+from scallion.approvals.questions import Question
 from scallion.errors import AlreadyDecided, DecisionError, UnknownApproval
 from scallion.sql import sessions
 from scallion.sql.clock import from_micros, to_micros
@@ -30,15 +31,6 @@ from scallion.values import Approval, ApprovalStatus, Decision
 OPEN = ("pending", "decided")
 TIMES = ("created_at", "expires_at")
 """What differs in a payload when the same is asked again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """One interrupt: its id, its value, and the schema of the answer where the graph gave one."""
-
-    id: str
-    value: Any
-    response_schema: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +91,12 @@ def _ask_one(
 def _words(stored: str) -> Any:
     """What is asked, without when: a task that runs again does not ask anew."""
     value = json.loads(stored)["value"]
-    ours = isinstance(value, dict) and payload.MARK in value
-    return {name: part for name, part in value.items() if name not in TIMES} if ours else stored
+    return {name: part for name, part in value.items() if name not in TIMES} if payload.is_ours(value) else stored
 
 
 def _row(question: Question, place: Place, now: Any) -> dict[str, Any]:
-    stored = json.dumps({"value": question.value, "schema": question.response_schema}, default=repr)
-    asked = _read(question.id, json.loads(stored), "")
+    stored = _stored(question)
+    asked = _asked(read_question(question.id, stored), "")
     return {
         "payload": stored,
         "kind": asked.kind,
@@ -116,6 +107,16 @@ def _row(question: Question, place: Place, now: Any) -> dict[str, Any]:
     }
 
 
+def _stored(question: Question) -> str:
+    written = {"value": question.value, "schema": question.response_schema}
+    if question.parts > 1:
+        written["part"] = [question.part, question.parts]
+    try:
+        return json.dumps(written, default=repr)
+    except (TypeError, ValueError, RecursionError):  # keys that JSON does not have, or a value within itself
+        return json.dumps(written | {"value": repr(question.value), "schema": None})
+
+
 def _expiry(value: Any, asked: Approval, now: Any) -> Any:
     """When it expires, by the clock that `now` comes from."""
     seconds = value.get("expires_in") if asked.expires_at and isinstance(value, Mapping) else None
@@ -124,18 +125,18 @@ def _expiry(value: Any, asked: Approval, now: Any) -> Any:
     return to_micros(asked.expires_at) if asked.expires_at else None
 
 
-def _read(id: str, stored: Mapping[str, Any], thread: str) -> Approval:
+def read_question(id: str, stored: str) -> Question:
+    """The question that a payload holds."""
+    written = json.loads(stored)
+    return Question(id, written["value"], written["schema"], *written.get("part", ()))
+
+
+def _asked(question: Question, thread: str) -> Approval:
     try:
-        asked = payload.approval(id, stored["value"], thread)
-    except (
-        KeyError,
-        TypeError,
-        ValueError,
-    ):  # carries our mark without being ours: never a reason to lose a checkpoint
-        asked = payload.approval(id, repr(stored["value"]), thread)
-    if asked.kind == "question" and asked.schema is None and isinstance(stored["schema"], Mapping):
-        return asked.replace(schema=stored["schema"])
-    return asked
+        return question.approval(thread)
+    except (KeyError, TypeError, ValueError):
+        # It carries our mark without being ours: never a reason to lose a checkpoint.
+        return payload.approval(question.id, repr(question.value), thread, question.response_schema)
 
 
 def finish(conn: Connection, t: Tables, session: int, place: Place) -> None:
@@ -146,7 +147,7 @@ def finish(conn: Connection, t: Tables, session: int, place: Place) -> None:
 
 def _problem(value: Any) -> bool:
     """Whether the question is asked again because the answer before it did not fit."""
-    return isinstance(value, Mapping) and payload.MARK in value and bool(value.get("problem"))
+    return payload.is_ours(value) and bool(value.get("problem"))
 
 
 def _use(
@@ -315,26 +316,18 @@ def _found(conn: Connection, t: Tables, id: str, now: Any, thread: str | None, o
 
 
 def _approval(row: Row[Any]) -> Approval:
-    decision = json.loads(row.decision) if row.decision else None
-    return _read(row.id, json.loads(row.payload), row.thread).replace(
+    return _asked(read_question(row.id, row.payload), row.thread).replace(
         status=cast("ApprovalStatus", row.shown),
         owner=row.owner,
         requested_by=row.requested_by,
         created_at=from_micros(row.created),
         expires_at=from_micros(row.expires) if row.expires is not None else None,
-        decision=decisions.read(decision) if decision else None,
+        decision=read_decision(row.decision),
         decided_by=row.decided_by,
         decided_at=from_micros(row.decided) if row.decided is not None else None,
     )
 
 
-def questions(values: Iterable[Any]) -> list[Question]:
-    """The questions among what a graph wrote as its interrupts."""
-    found = [one for value in values for one in (value if isinstance(value, list | tuple) else [value])]
-    return [
-        Question(
-            one.id, one.value, schema if isinstance(schema := getattr(one, "response_schema", None), dict) else None
-        )
-        for one in found
-        if isinstance(getattr(one, "id", None), str) and hasattr(one, "value")
-    ]
+def read_decision(stored: str | None) -> Decision | None:
+    """The decision that a row holds."""
+    return decisions.read(json.loads(stored)) if stored else None

@@ -26,6 +26,7 @@ from scallion.sql.closing import Closing
 from scallion.sql.engines import Database, Work
 from scallion.sql.memory import Codec, Known, Memory
 from scallion.sql.owners import Owned
+from scallion.sql.resuming import Resuming
 from scallion.sql.serde import StrictSerializer
 from scallion.sql.sessions import SessionStatus
 from scallion.sql.tables import tables
@@ -39,7 +40,7 @@ LISTED = 20
 """How many checkpoints `list` reads at a time; nothing is held open in between."""
 
 
-class SQLCheckpointer(Owned, Closing, BaseCheckpointSaver[Any]):
+class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
     """Keeps the threads of any LangGraph graph in a SQL database, for sync and async callers alike.
 
     `url_or_engine`: a SQLAlchemy URL (`sqlite:///agent.db`, `postgresql+psycopg://...`), an `Engine`, an `AsyncEngine`.

@@ -18,8 +18,9 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT
 
+from scallion.approvals.questions import questions
 from scallion.errors import NotSerializable
-from scallion.sql import encoding, ledger, owners, summary
+from scallion.sql import encoding, owners, summary
 from scallion.sql.checkpoints import Contents, NewCheckpoint, StoredCheckpoint
 from scallion.sql.ledger import Place
 from scallion.sql.memory import Codec
@@ -99,7 +100,7 @@ class Translation:
                 (WRITES_IDX_MAP.get(channel, index), channel, encoding.plan(self.codec, channel, value))
                 for index, (channel, value) in enumerate(rows)
             ],
-            questions=ledger.questions(interrupts),
+            questions=questions(interrupts),
             failed=ERROR in channels,
             finished=not channels <= WRITES_IDX_MAP.keys() and ERROR not in channels and INTERRUPT not in channels,
             owner=self.owner,

@@ -9,7 +9,7 @@ from typing import Any, Self
 from sqlalchemy import Connection
 
 from scallion.errors import ConfigurationError
-from scallion.sql import clock, ledger, owners, sessions
+from scallion.sql import clock, ledger, owners, resuming, sessions
 from scallion.sql.engines import Database, Work
 from scallion.sql.sessions import Page, Session
 from scallion.values import Approval, ApprovalStatus
@@ -102,6 +102,18 @@ class Approvals(_View):
         """As `withdraw`."""
         return await self.database.arun(self._withdraw(id, thread), write=True)
 
+    def answers(self, thread: str) -> dict[str, Any]:
+        """What the interrupts of the thread resume with, by their ids, as far as all about them is decided.
+
+        Plain data, for whoever has no `Command` but a server that takes it. Raises NotPaused where nothing is open,
+        DecisionError where nothing is decided.
+        """
+        return self.database.run(self._answers(thread))
+
+    async def aanswers(self, thread: str) -> dict[str, Any]:
+        """As `answers`."""
+        return await self.database.arun(self._answers(thread))
+
     def close(self, thread: str, status: ApprovalStatus) -> int:
         """Mark what is pending or decided on the thread "superseded", "cancelled" or "expired"; how many there were."""
         return self.database.run(self._close(thread, status), write=True)
@@ -141,6 +153,9 @@ class Approvals(_View):
         return lambda conn: ledger.withdraw(
             conn, self.database.tables, id, self._now(conn), thread=thread, owner=self.owner
         )
+
+    def _answers(self, thread: str) -> Work[dict[str, Any]]:
+        return lambda conn: resuming.answers(conn, self.database.tables, thread, self.owner)
 
     def _close(self, thread: str, status: ApprovalStatus) -> Work[int]:
         if status not in ("superseded", "cancelled", "expired"):

@@ -8,9 +8,10 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, select, update
 
+from scallion.approvals.questions import Question
 from scallion.sql import items, ledger, sessions
 from scallion.sql.encoding import Leaf, Plan, blobs, leaf, pack, unpack
-from scallion.sql.ledger import Place, Question
+from scallion.sql.ledger import Place
 from scallion.sql.memory import Known, Memory
 from scallion.sql.prepared import prepared
 from scallion.sql.tables import Tables

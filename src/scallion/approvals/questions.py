@@ -1,0 +1,84 @@
+"""The questions of a graph's interrupts, each an approval of its own, and the values that its interrupts resume with.
+
+An interrupt asks one question and gives it its id; LangChain's batched request with several calls asks one for each of
+them, `INTERRUPT:0`, `INTERRUPT:1`, ..., which are answered together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from scallion.approvals import hitl, payload
+from scallion.values import Approval, Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One thing to decide: its id, its value, and the schema of the answer where the graph gave one."""
+
+    id: str
+    value: Any
+    response_schema: Mapping[str, Any] | None = None
+    part: int = 0
+    parts: int = 1
+    """Which question of its interrupt it is, of how many."""
+
+    @property
+    def interrupt(self) -> str:
+        """The id of the interrupt."""
+        return self.id if self.parts == 1 else self.id.rpartition(":")[0]
+
+    def approval(self, thread: str) -> Approval:
+        """The pending approval that it asks for."""
+        return payload.approval(self.id, self.value, thread, self.response_schema)
+
+
+def questions(values: Iterable[Any]) -> list[Question]:
+    """The questions among what a graph wrote as its interrupts."""
+    found = [one for value in values for one in (value if isinstance(value, list | tuple) else [value])]
+    return [
+        question
+        for one in found
+        if isinstance(getattr(one, "id", None), str) and hasattr(one, "value")
+        for question in _asked(one.id, one.value, getattr(one, "response_schema", None))
+    ]
+
+
+def _asked(interrupt: str, value: Any, schema: Any) -> list[Question]:
+    schema = schema if isinstance(schema, dict) else None
+    parts = hitl.split(value)
+    if len(parts) == 1:
+        return [Question(interrupt, value, schema)]
+    return [Question(f"{interrupt}:{n}", part, schema, n, len(parts)) for n, part in enumerate(parts)]
+
+
+def answers(
+    decided: Iterable[tuple[Question, Decision]], *, plain: Callable[[Decision], Any] | None = None
+) -> dict[str, Any]:
+    """What each interrupt resumes with, by its id; one that waits for another decision is left out.
+
+    `plain`: what a question that is neither ours nor LangChain's resumes with, by default the bare answer.
+    """
+    together: dict[str, list[tuple[Question, Decision]]] = {}
+    for question, decision in decided:
+        together.setdefault(question.interrupt, []).append((question, decision))
+    whole = {id: pairs for id, pairs in together.items() if len(pairs) == pairs[0][0].parts}
+    return {id: _answer(pairs, plain or _bare) for id, pairs in whole.items()}
+
+
+def _answer(pairs: list[tuple[Question, Decision]], plain: Callable[[Decision], Any]) -> Any:
+    question, decision = pairs[0]
+    if payload.is_ours(question.value):
+        return decision.to_json()
+    if hitl.is_batched(question.value):
+        in_order = sorted(pairs, key=lambda pair: pair[0].part)
+        return {"decisions": [hitl.decision(one, asked.value["action_requests"][0]) for asked, one in in_order]}
+    if hitl.is_per_call(question.value):
+        return hitl.decision(decision, question.value)
+    return plain(decision)
+
+
+def _bare(decision: Decision) -> Any:
+    return decision.message if decision.type == "respond" else decision.type == "approve"
