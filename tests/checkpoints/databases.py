@@ -18,7 +18,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import URL, Engine, StaticPool, create_engine, make_url, text
+from sqlalchemy import URL, Engine, StaticPool, create_engine, func, make_url, select, text
 from sqlalchemy.exc import OperationalError
 
 from scallion.sql.saver import SQLCheckpointer
@@ -177,3 +177,10 @@ def in_memory(migrated: Path) -> Engine:
 
 everywhere = pytest.mark.parametrize("database", [*LOCAL, *SERVERS], indirect=True)
 sync_kinds = pytest.mark.parametrize("database", [*LOCAL, "postgresql", "mariadb"], indirect=True)
+
+
+def counted(saver: SQLCheckpointer) -> dict[str, int]:
+    """How many rows each table has."""
+    tables = saver.database.tables.metadata.tables.values()
+    count = select(*(select(func.count()).select_from(one).scalar_subquery().label(one.name) for one in tables))
+    return dict(saver.database.run(lambda conn: conn.execute(count).mappings().one()))

@@ -21,6 +21,8 @@ from scallion.sql.prepared import prepared
 from scallion.sql.tables import Tables
 
 Versions = Mapping[str, Any]
+FORM = "form"
+"""The type of the items that hold forms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,14 @@ def put(conn: Connection, t: Tables, memory: Memory, new: NewCheckpoint, now: An
     return known
 
 
+def restore(conn: Connection, t: Tables, known: Known, stored: StoredCheckpoint) -> int:
+    """Store a checkpoint of another database, whose values lie here already; the bytes added."""
+    form = _form(stored, list(stored.values))
+    added = items.store(conn, t, known, [form])
+    _insert(conn, t, known, stored, form, _leaves(stored, list(stored.values.values())))
+    return added
+
+
 def _parent(conn: Connection, t: Tables, known: Known, new: NewCheckpoint) -> Parent | StoredCheckpoint | None:
     if new.parent is None:
         return None
@@ -120,18 +130,20 @@ def _values(
     }
 
 
-def _form(new: NewCheckpoint, names: Sequence[str]) -> Blob:
+def _form(new: NewCheckpoint | StoredCheckpoint, names: Sequence[str]) -> Blob:
     seen = [[node, list(versions)] for node, versions in new.seen.items()]
     fixed = {key: value for key, value in new.fixed.items() if key != "ts"}
-    return Blob("form", pack([fixed, list(new.versions), seen, list(names)]))
+    return Blob(FORM, pack([fixed, list(new.versions), seen, list(names)]))
 
 
-def _leaves(new: NewCheckpoint, values: Sequence[Leaf]) -> bytes:
+def _leaves(new: NewCheckpoint | StoredCheckpoint, values: Sequence[Leaf]) -> bytes:
     seen = [version for versions in new.seen.values() for version in versions.values()]
     return pack([new.fixed.get("ts"), *new.versions.values(), *seen, *values])
 
 
-def _insert(conn: Connection, t: Tables, known: Known, new: NewCheckpoint, form: Blob, leaves: bytes) -> None:
+def _insert(
+    conn: Connection, t: Tables, known: Known, new: NewCheckpoint | StoredCheckpoint, form: Blob, leaves: bytes
+) -> None:
     values = {
         "parent": new.parent,
         "form": known.item(form.hash),
@@ -151,7 +163,8 @@ def row(conn: Connection, t: Tables, session: int, ns: str, id: str) -> StoredCh
 
 def every(conn: Connection, t: Tables, session: int) -> Iterator[tuple[int, StoredCheckpoint]]:
     """All checkpoints of a session, each with the item of its form."""
-    for found in conn.execute(prepared(conn, t).stored.where(t.checkpoints.c.session == session)):
+    query = prepared(conn, t).stored.where(t.checkpoints.c.session == session)
+    for found in conn.execute(query.execution_options(yield_per=items.STREAMED)):
         yield found.form, _stored(found)
 
 

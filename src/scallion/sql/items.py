@@ -17,6 +17,8 @@ V = TypeVar("V")
 
 BATCH = 500
 """How many values one IN (...) holds: below every database's limit of parameters."""
+STREAMED = 20
+"""How many rows are in memory at a time where all of a session are read."""
 MOST_RUNS = 64
 """A list version of more ranges is written anew as one, so that reading and referring to it stay cheap."""
 
@@ -66,6 +68,36 @@ def fetch(conn: Connection, t: Tables, remembered: Remembered, session: int, ids
         remembered.blobs.put(fresh.items())
         found.update(fresh)
     return found
+
+
+def every(conn: Connection, t: Tables, session: int) -> Iterator[tuple[int, Blob]]:
+    """All items of a session, few of them at a time."""
+    i = t.items.c
+    query = select(i.id, i.type, i.data).where(i.session == session).execution_options(yield_per=STREAMED)
+    for id, type, data in conn.execute(query):
+        yield id, Blob(type, bytes(data))
+
+
+def logs(conn: Connection, t: Tables, session: int) -> Iterator[tuple[str, int, list[int]]]:
+    """The logs of a session in stretches: channel, first position, items."""
+    e = t.entries.c
+    query = select(e.channel, e.pos, e.item).where(e.session == session).order_by(e.channel, e.pos)
+    stretch: tuple[str, int, list[int]] | None = None
+    for channel, pos, item in conn.execute(query.execution_options(yield_per=BATCH)):
+        if stretch and len(stretch[2]) < BATCH and (channel, pos) == (stretch[0], stretch[1] + len(stretch[2])):
+            stretch[2].append(item)
+            continue
+        if stretch:
+            yield stretch
+        stretch = channel, pos, [item]
+    if stretch:
+        yield stretch
+
+
+def log(conn: Connection, t: Tables, session: int, channel: str, start: int, ids: Sequence[int]) -> None:
+    """Have the channel's log hold these items from that position on."""
+    rows = [{"session": session, "channel": channel, "pos": start + n, "item": id} for n, id in enumerate(ids)]
+    prepared(conn, t).add_entries.run_many(conn, rows)
 
 
 def listed(conn: Connection, t: Tables, session: int, channel: str, version: Leaf) -> Sequence[int]:
@@ -152,11 +184,10 @@ def _appended(conn: Connection, t: Tables, known: Known, channel: str, ids: Sequ
         return []
     start = known.end(channel)
     if start is None:
-        log = and_(t.entries.c.session == known.session, t.entries.c.channel == channel)
-        last = conn.execute(select(func.max(t.entries.c.pos)).where(log)).scalar()
+        mine = and_(t.entries.c.session == known.session, t.entries.c.channel == channel)
+        last = conn.execute(select(func.max(t.entries.c.pos)).where(mine)).scalar()
         start = 0 if last is None else last + 1
-    rows = [{"session": known.session, "channel": channel, "pos": start + n, "item": id} for n, id in enumerate(ids)]
-    prepared(conn, t).add_entries.run_many(conn, rows)
+    log(conn, t, known.session, channel, start, ids)
     known.learn_end(channel, start + len(ids))
     return [(start, start + len(ids) - 1)]
 

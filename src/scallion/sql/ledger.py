@@ -12,12 +12,12 @@ A row is bound to the task that asked: thread, namespace, checkpoint, task. It i
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol, cast
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, insert, or_, select, update
+from sqlalchemy import Column, ColumnElement, Connection, Row, Select, and_, case, insert, or_, select, update
 
 from scallion.approvals import decisions, payload
 from scallion.approvals.questions import Question
@@ -297,6 +297,27 @@ def withdraw(
         raise DecisionError(f"approval {id!r} is {_approval(row).status}: there is no decision to take back")
     sessions.recount(conn, t, row.session)
     return get(conn, t, id, now, thread=row.thread)
+
+
+def every(conn: Connection, t: Tables, session: int) -> Iterator[dict[str, Any]]:
+    """All approvals of a session, the oldest first: columns by name, payload and decision as data."""
+    query = select(*_carried(t)).where(t.approvals.c.session == session).order_by(t.approvals.c.no)
+    for row in conn.execute(query).mappings():
+        decision = json.loads(row["decision"]) if row["decision"] else None
+        yield {**row, "payload": json.loads(row["payload"]), "decision": decision}
+
+
+def restore(conn: Connection, t: Tables, session: int, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Store approvals as `every` gave them."""
+    names = [column.name for column in _carried(t)]
+    for row in rows:
+        texts = {name: row[name] and json.dumps(row[name]) for name in ("payload", "decision")}
+        conn.execute(insert(t.approvals).values({name: row[name] for name in names} | texts | {"session": session}))
+
+
+def _carried(t: Tables) -> list[Column[Any]]:
+    """The columns that mean the same in every database."""
+    return [column for column in t.approvals.columns if column.name not in ("no", "session")]
 
 
 def _select(t: Tables, now: Any) -> Select[Any]:

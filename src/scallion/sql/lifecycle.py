@@ -8,8 +8,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Table, and_, delete, func, insert, literal, select, tuple_, update
 
 from scallion.errors import ConfigurationError, StorageError
-from scallion.sql import checkpoints, items, ledger, sessions
-from scallion.sql.encoding import is_runs, references, runs, unpack
+from scallion.sql import checkpoints, items, ledger, sessions, writes
+from scallion.sql.encoding import is_runs, references, runs
 from scallion.sql.tables import Tables
 
 STEPS = "counters_since_delta_snapshot"
@@ -111,8 +111,8 @@ def _used(conn: Connection, t: Tables, session: int) -> tuple[set[int], set[tupl
                 spans.update((channel, first, last) for first, last in runs(found))
             else:
                 used.update(references(found))
-    for leaves in conn.execute(select(t.writes.c.leaves).where(t.writes.c.session == session)).scalars():
-        used.update(id for _, found in unpack(bytes(leaves)).values() for id in references(found))
+    for _, _, written in writes.every(conn, t, session):
+        used.update(id for _, found in written.values() for id in references(found))
     return used, spans
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from sqlalchemy import Connection
 
 from scallion.errors import ConfigurationError
-from scallion.sql import clock, ledger, owners, resuming, sessions
+from scallion.sql import clock, ledger, lines, owners, portable, resuming, sessions
 from scallion.sql.engines import Database, Work
+from scallion.sql.lines import Spool
 from scallion.sql.sessions import Page, Session
 from scallion.values import Approval, ApprovalStatus
 
@@ -215,6 +216,56 @@ class Sessions(_View):
     async def atag(self, thread: str, *tags: str) -> bool:
         """As `tag`."""
         return await self.database.arun(self._tag(thread, tags), write=True)
+
+    def export(self, thread: str) -> Iterator[str]:
+        """The whole thread as the lines of a file, for `load` of this or any other database; plain data.
+
+        The first line is read from the database with all others. It raises StorageError if there is no such thread.
+        """
+        with lines.spool() as file:
+            self.database.run(self._export(thread, file))
+            yield from lines.read(file)
+
+    async def aexport(self, thread: str) -> AsyncIterator[str]:
+        """As `export`."""
+        with lines.spool() as file:
+            await self.database.arun(self._export(thread, file))
+            for line in lines.read(file):
+                yield line
+
+    def load(self, exported: Iterable[str], thread: str | None = None) -> str:
+        """Store an exported thread, under the name `thread` or its own, which is returned: all of it or nothing.
+
+        `exported`: the lines, as an open file gives them. Raises StorageError if they are not whole, or of a newer
+        program, or if there is such a thread.
+        """
+        with lines.spool() as file:
+            lines.fill(file, exported)
+            return self.database.run(self._load(file, thread), write=True)
+
+    async def aload(self, exported: Iterable[str] | AsyncIterable[str], thread: str | None = None) -> str:
+        """As `load`; it also takes what `aexport` gives."""
+        with lines.spool() as file:
+            if isinstance(exported, AsyncIterable):
+                async for line in exported:
+                    lines.fill(file, [line])
+            else:
+                lines.fill(file, exported)
+            return await self.database.arun(self._load(file, thread), write=True)
+
+    def _export(self, thread: str, file: Spool) -> Work[None]:
+        return lambda conn: portable.export(conn, self.database.tables, thread, self.owner, file)
+
+    def _load(self, file: Spool, thread: str | None) -> Work[str]:
+        header = lines.checked(file)
+        name = header["thread"] if thread is None else thread
+        owners.admit(name, header["owner"], self.owner)
+
+        def work(conn: Connection) -> str:
+            portable.load(conn, self.database.tables, file, header, name)
+            return name
+
+        return work
 
     def _list(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,10 +24,10 @@ class NewWrites:
     thread: str
     place: Place
     path: str
-    rows: Sequence[tuple[int, str, Plan]]
-    questions: Sequence[Question]
-    failed: bool
-    finished: bool
+    rows: Sequence[tuple[int, str, Plan]] = ()
+    questions: Sequence[Question] = ()
+    failed: bool = False
+    finished: bool = False
     owner: str | None = None
     """Whose thread it must be; None: anybody's."""
 
@@ -71,6 +71,23 @@ def _add(conn: Connection, t: Tables, session: int, new: NewWrites, written: dic
     stored: dict[int, list[Any]] = unpack(bytes(conn.execute(select(t.writes.c.leaves).where(this)).scalar_one()))
     merged = stored | {index: row for index, row in written.items() if index < 0 or index not in stored}
     conn.execute(update(t.writes).where(this).values(leaves=pack(merged)))
+
+
+def restore(
+    conn: Connection, t: Tables, session: int, place: Place, path: str, written: Mapping[int, list[Any]]
+) -> None:
+    """Store the writes of a task as another database has them: [channel, leaf] by index, of items that lie here."""
+    _add(conn, t, session, NewWrites("", place, path), dict(written))
+
+
+def every(
+    conn: Connection, t: Tables, session: int
+) -> Iterator[tuple[tuple[str, str, str], str, Mapping[int, list[Any]]]]:
+    """All pending writes of a session: namespace, checkpoint and task; path; [channel, leaf] by index."""
+    w = t.writes.c
+    query = select(w.ns, w.checkpoint, w.task, w.path, w.leaves).where(w.session == session)
+    for ns, checkpoint, task, path, leaves in conn.execute(query.execution_options(yield_per=items.STREAMED)):
+        yield (ns, checkpoint, task), path, unpack(bytes(leaves))
 
 
 def read(conn: Connection, t: Tables, session: int, ns: str, checkpoint: str) -> list[StoredWrite]:

@@ -1,0 +1,221 @@
+"""A thread as records that any database takes: its session, items, logs, checkpoints, writes and approvals.
+
+Values stay serialised as they are, so that any class is carried, and none is imported. Numbers of items are those of
+the exported session; where the records are loaded they get new ones.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, select
+
+from scallion.errors import StorageError
+from scallion.sql import checkpoints, items, ledger, lines, sessions, writes
+from scallion.sql.checkpoints import StoredCheckpoint
+from scallion.sql.clock import from_micros, to_micros
+from scallion.sql.encoding import DICT, LIST, RUNS, Blob, Leaf
+from scallion.sql.ledger import Place
+from scallion.sql.lines import Record, Spool
+from scallion.sql.memory import Known, Memory
+from scallion.sql.tables import Tables
+
+T = TypeVar("T")
+
+PORTION = 20
+"""How many records are stored at a time."""
+ROW = ("owner", "agent", "title", "preview", "message_count", "progress", "head")
+"""What the header has of the session's row, beside its name, times and tags."""
+TIMES = ("created", "expires", "decided")
+"""The columns of an approval that are instants."""
+
+
+def export(conn: Connection, t: Tables, thread: str, owner: str | None, file: Spool) -> None:
+    """Write the thread to the file, as it is at this moment. Raises StorageError if there is none."""
+    s = t.sessions.c
+    locked = select(s.no, s.progress, s.head).where(s.thread == thread).with_for_update()  # nobody changes it meanwhile
+    row = conn.execute(locked).one_or_none()
+    session = sessions.get(conn, t, thread, owner) if row else None
+    if row is None or session is None:
+        raise StorageError(f"there is no thread {thread!r}")
+    known = {**session.to_json(), "progress": row.progress, "head": row.head}
+    header = {name: known[name] for name in ("thread", "created", "updated", "tags", *ROW)}
+    lines.write(file, header, _records(conn, t, row.no))
+
+
+def _records(conn: Connection, t: Tables, session: int) -> Iterator[Record]:
+    for id, blob in items.every(conn, t, session):
+        if blob.type != checkpoints.FORM:  # made anew from the checkpoints
+            yield {"item": id, "type": blob.type, "data": _text(blob.data)}
+    for channel, pos, ids in items.logs(conn, t, session):
+        yield {"log": channel, "at": pos, "items": ids}
+    for _, stored in checkpoints.every(conn, t, session):
+        yield _checkpoint(stored)
+    for (ns, checkpoint, task), path, written in writes.every(conn, t, session):
+        leaves = [[index, channel, _plain(leaf)] for index, (channel, leaf) in written.items()]
+        yield {"writes": leaves, "ns": ns, "checkpoint": checkpoint, "task": task, "path": path}
+    for row in ledger.every(conn, t, session):
+        yield {"approval": row.pop("id"), **row, **{name: _moment(row[name]) for name in TIMES}}
+
+
+def _checkpoint(stored: StoredCheckpoint) -> Record:
+    return {
+        "checkpoint": stored.id,
+        "ns": stored.ns,
+        "parent": stored.parent,
+        "fixed": stored.fixed,
+        "versions": stored.versions,
+        "seen": stored.seen,
+        "values": {name: _plain(leaf) for name, leaf in stored.values.items()},
+        "metadata": stored.metadata,
+    }
+
+
+def _plain(leaf: Leaf) -> Any:
+    """A leaf without bytes."""
+    if isinstance(leaf, int) or leaf[0] == RUNS:
+        return leaf
+    if leaf[0] in (LIST, DICT):
+        return [leaf[0], *_parts(leaf, _plain)]
+    return [leaf[0], _text(leaf[1])]
+
+
+def _parts(leaf: Sequence[Any], change: Callable[[Any], Any]) -> Iterator[Any]:
+    """What follows the head of a list or dict; its leaves changed, its keys not."""
+    for number, part in enumerate(leaf[1:]):
+        yield part if leaf[0] == DICT and number % 2 == 0 else change(part)
+
+
+def _text(data: bytes) -> str:
+    return b64encode(data).decode()
+
+
+def _moment(micros: int | None) -> str | None:
+    return None if micros is None else from_micros(micros).isoformat()
+
+
+def _micros(text: str | None) -> int | None:
+    return None if text is None else to_micros(datetime.fromisoformat(text))
+
+
+def load(conn: Connection, t: Tables, file: Spool, header: Record, thread: str) -> None:
+    """Store the thread of a checked file under this name. Raises StorageError if the database has one of that name."""
+    created: Any = _micros(header["created"])
+    loading = _Loading(conn, t, vacant(conn, t, thread, created), thread)
+    try:
+        loading.take(lines.records(file))
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        raise StorageError("the file of the thread holds records that no export has") from None
+    loading.finish(header)
+
+
+def vacant(conn: Connection, t: Tables, thread: str, now: Any) -> sessions.Claimed:
+    """A new session of that name. Raises StorageError if there is one."""
+    there = conn.execute(select(t.sessions.c.no).where(t.sessions.c.thread == thread)).first()
+    claimed = None if there else sessions.claim(conn, t, thread, now)
+    if claimed is None or claimed.version:  # made by somebody else just now
+        raise StorageError(f"the thread {thread!r} exists: delete it first, or give this one another name")
+    return claimed
+
+
+class _Loading:
+    """One thread on its way into the database."""
+
+    def __init__(self, conn: Connection, t: Tables, claimed: sessions.Claimed, thread: str) -> None:
+        self._conn = conn
+        self._t = t
+        self._thread = thread
+        self._known = Known(Memory(), claimed, thread)
+        self._ids: dict[int, int] = {}
+        self._bytes = 0
+
+    def take(self, records: Iterable[dict[str, Any]]) -> None:
+        """Store the records, which come one kind after the other."""
+        kinds = {
+            "item": self._items,
+            "log": self._log,
+            "checkpoint": self._checkpoint,
+            "writes": self._writes,
+            "approval": self._approvals,
+        }
+        for kind, group in groupby(records, key=lambda record: next(iter(record))):
+            for portion in _portions(group):
+                kinds[kind](portion)
+
+    def finish(self, header: Record) -> None:
+        """Bring the session's row up to date."""
+        conn, t = self._conn, self._t
+        changes = {name: header[name] for name in ROW} | {"version": 1, "bytes": self._bytes}
+        sessions.advance(conn, t, self._known, changes, _micros(header["updated"]))
+        sessions.recount(conn, t, self._known.session)
+        sessions.tag(conn, t, self._thread, header["tags"])
+
+    def _items(self, records: Sequence[Record]) -> None:
+        blobs = [Blob(record["type"], b64decode(record["data"], validate=True)) for record in records]
+        claimed = replace(self._known.claimed, item_count=self._known.item_count)
+        self._known = Known(Memory(), claimed, self._thread)  # a new one, so that not all blobs are kept
+        self._bytes += items.store(self._conn, self._t, self._known, blobs)
+        ids = self._known.items(blobs)
+        self._ids.update(zip(map(itemgetter("item"), records), ids, strict=True))
+
+    def _log(self, records: Sequence[Record]) -> None:
+        for record in records:
+            ids = [self._ids[id] for id in record["items"]]
+            items.log(self._conn, self._t, self._known.session, record["log"], record["at"], ids)
+
+    def _checkpoint(self, records: Sequence[Record]) -> None:
+        for record in records:
+            stored = StoredCheckpoint(
+                session=self._known.session,
+                generation=0,
+                thread=self._thread,
+                ns=record["ns"],
+                id=record["checkpoint"],
+                parent=record["parent"],
+                fixed=record["fixed"],
+                versions=record["versions"],
+                seen=record["seen"],
+                values={name: self._leaf(leaf) for name, leaf in record["values"].items()},
+                metadata=record["metadata"],
+            )
+            self._bytes += checkpoints.restore(self._conn, self._t, self._known, stored)
+
+    def _writes(self, records: Sequence[Record]) -> None:
+        for record in records:
+            place = Place(record["ns"], record["checkpoint"], record["checkpoint"], record["task"])
+            written = {index: [channel, self._leaf(leaf)] for index, channel, leaf in record["writes"]}
+            writes.restore(self._conn, self._t, self._known.session, place, record["path"], written)
+
+    def _approvals(self, records: Sequence[Record]) -> None:
+        rows = [
+            {**record, "id": record["approval"], **{name: _micros(record[name]) for name in TIMES}}
+            for record in records
+        ]
+        ledger.restore(self._conn, self._t, self._known.session, rows)
+
+    def _leaf(self, plain: Any) -> Leaf:
+        """The reverse of `_plain`, with the numbers that the items have here."""
+        if isinstance(plain, int):
+            return self._ids[plain]
+        if plain[0] == RUNS:
+            return plain
+        if plain[0] in (LIST, DICT):
+            return [plain[0], *_parts(plain, self._leaf)]
+        return [plain[0], b64decode(plain[1], validate=True)]
+
+
+def _portions(values: Iterable[T]) -> Iterator[list[T]]:
+    portion: list[T] = []
+    for value in values:
+        portion.append(value)
+        if len(portion) == PORTION:
+            yield portion
+            portion = []
+    if portion:
+        yield portion
