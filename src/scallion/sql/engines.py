@@ -1,7 +1,8 @@
 """Engines for both colours, and where a piece of SQL work runs.
 
 A piece of work is a function of a `Connection`. `run` runs it at once, `arun` awaits it: over an async driver where the
-URL has one, otherwise in threads of our own. Nothing is locked around it but what the database locks by itself.
+URL has one, otherwise in threads of our own. Nothing is locked around it but what the database locks by itself; where
+that is everything, as in SQLite, pieces that write are committed together.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary, WeakSet, finalize
@@ -21,6 +23,7 @@ from sqlalchemy.engine import URL
 from scallion.errors import Closed, ConfigurationError
 from scallion.sql import schema, sqlite
 from scallion.sql.clock import Clock
+from scallion.sql.commits import Commits
 from scallion.sql.failures import ATTEMPTS, told
 from scallion.sql.opening import THREADS, driver, opened
 from scallion.sql.tables import Tables
@@ -72,7 +75,7 @@ class Database:
         self._threads: ThreadPoolExecutor | None = None
         self._guard = Lock()
         self._single: Any = RLock() if isinstance(self.engine.pool, StaticPool) else nullcontext()
-        self._writing: Any = Lock() if self.is_sqlite else nullcontext()
+        self._commits = Commits() if self.is_sqlite else None
 
     def forking(self) -> None:
         """Close SQLite's files before a fork: a child must not have them open."""
@@ -99,7 +102,7 @@ class Database:
             self._given_async.sync_engine.dispose(close=False)
 
     def run(self, work: Work[T], *, write: bool = False) -> T:
-        """What `work` gives, in a transaction of its own."""
+        """What `work` gives, in a transaction, which commits all of it or, if it fails, nothing."""
         self._check_open()
         if not self._ready:
             self.setup(self.auto_upgrade)
@@ -120,7 +123,7 @@ class Database:
         self._check_open()
         with self._guard:
             if upgrade and self._work(self._revision, False) != schema.HEAD:
-                self._work(lambda conn: schema.upgrade(conn, self.tables), True)
+                self._work(lambda conn: schema.upgrade(conn, self.tables), True, alone=True)
             else:
                 self._work(lambda conn: schema.check(conn, self.tables), False)
             self._ready = True
@@ -146,7 +149,7 @@ class Database:
     def stamp(self, revision: str) -> None:
         """Write down the schema's revision without migrating."""
         self._check_open()
-        self._work(lambda conn: schema.stamp(conn, self.tables, revision), True)
+        self._work(lambda conn: schema.stamp(conn, self.tables, revision), True, alone=True)
 
     def close(self) -> None:
         """Close every connection that this object opened; a given engine stays open."""
@@ -168,27 +171,26 @@ class Database:
     def _revision(self, conn: Connection) -> str | None:
         return schema.current(conn, self.tables)
 
-    def _work(self, work: Work[T], write: bool) -> T:
+    def _work(self, work: Work[T], write: bool, *, alone: bool = False) -> T:
+        begin = partial(self._transaction, write)
         for attempt in range(ATTEMPTS):
-            with (
-                told(attempt),
-                sqlite.gate if self.is_sqlite or not self._ready else nullcontext(),  # the first connection has a lock
-                self._single,
-                self._writing if write else nullcontext(),
-                self._transaction(write) as conn,
-            ):
-                return work(conn)
+            with told(attempt):
+                if write and self._commits is not None:
+                    return (self._commits.alone if alone else self._commits.together)(work, begin)
+                with begin() as conn:
+                    return work(conn)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     @contextmanager
     def _transaction(self, write: bool) -> Iterator[Connection]:
-        if not self.is_sqlite:
-            with self.engine.begin() as conn:
-                yield conn
-        else:
-            at_hand = self._at_hand.connection() if self._at_hand is not None else self.engine.connect()
-            with at_hand as conn, sqlite.transaction(conn, write):
-                yield conn
+        with sqlite.gate if self.is_sqlite or not self._ready else nullcontext():  # the first connection has a lock
+            if not self.is_sqlite:
+                with self.engine.begin() as conn:
+                    yield conn
+            else:
+                at_hand = self._at_hand.connection() if self._at_hand is not None else self.engine.connect()
+                with self._single, at_hand as conn, sqlite.transaction(conn, write):
+                    yield conn
 
     async def _awork(self, engine: AsyncEngine, work: Work[T]) -> T:
         for attempt in range(ATTEMPTS):

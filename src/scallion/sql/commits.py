@@ -1,0 +1,97 @@
+"""Group commit: pieces of work that wait for SQLite's one writer are written by it in one transaction.
+
+A commit waits for the disk, which takes longer than most of what is committed. Nobody hears of a success before the
+common commit; a piece that fails is undone alone, and if all fail together, each is tried again by itself.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from threading import Lock, current_thread, main_thread
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection
+
+T = TypeVar("T")
+Work = Callable[[Connection], T]
+Begin = Callable[[], AbstractContextManager[Connection]]
+"""Begins a transaction, which ends with the context: committed, or after an error rolled back."""
+
+
+class _Piece:
+    """Work that waits, or what came of it."""
+
+    __slots__ = ("error", "is_done", "is_given_up", "is_taken", "value", "work")
+
+    def __init__(self, work: Work[Any]) -> None:
+        self.work = work
+        self.is_taken = self.is_given_up = self.is_done = False
+        self.value: Any = None
+        self.error: Exception | None = None
+
+    def run(self, conn: Connection) -> None:
+        """Do the work inside a savepoint."""
+        raw: Any = conn.connection.dbapi_connection
+        raw.execute("SAVEPOINT piece")
+        try:
+            self.value = self.work(conn)
+        except Exception as error:
+            self.error = error
+            raw.execute("ROLLBACK TO piece")
+        raw.execute("RELEASE piece")
+
+    def result(self) -> Any:
+        """What the work gave, or raised."""
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+class Commits:
+    """The one place of a database from where a process writes."""
+
+    def __init__(self) -> None:
+        self._writing = Lock()
+        self._waiting: deque[_Piece] = deque()
+
+    def alone(self, work: Work[T], begin: Begin) -> T:
+        """What `work` gives, in a transaction of its own."""
+        with self._writing, begin() as conn:
+            return work(conn)
+
+    def together(self, work: Work[T], begin: Begin) -> T:
+        """What `work` gives, in a transaction with whatever else waits at this moment."""
+        mine = _Piece(work)
+        self._waiting.append(mine)
+        try:
+            with self._writing:
+                if not mine.is_taken:
+                    self._write(self._taken(), begin)
+        except BaseException:
+            mine.is_given_up = True
+            raise
+        return mine.result() if mine.is_done else self.alone(work, begin)
+
+    def _taken(self) -> list[_Piece]:
+        pieces = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        for piece in pieces:
+            piece.is_taken = True
+        return [piece for piece in pieces if not piece.is_given_up]
+
+    def _write(self, pieces: Sequence[_Piece], begin: Begin) -> None:
+        if len(pieces) == 1:
+            with begin() as conn:
+                pieces[0].value = pieces[0].work(conn)
+        else:
+            try:
+                with begin() as conn:
+                    for piece in pieces:
+                        piece.run(conn)
+            except BaseException as error:  # all is undone, and each tries alone
+                if not isinstance(error, Exception) and current_thread() is main_thread():
+                    raise  # that is where signals arrive, whosever piece it was
+                return
+        for piece in pieces:
+            piece.is_done = True

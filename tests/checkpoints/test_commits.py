@@ -1,0 +1,157 @@
+"""Pieces of work that wait for SQLite's writer are committed together, and fail apart."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, event, text
+
+from scallion.errors import StorageError
+from scallion.sql.saver import SQLCheckpointer
+
+Work = Callable[[Connection], Any]
+files = pytest.mark.parametrize("database", ["file", "memory"], indirect=True)
+
+
+def adds(name: str) -> Work:
+    """Work that adds a row."""
+    return lambda conn: conn.execute(text("INSERT INTO notes VALUES (:name)"), {"name": name}) and name
+
+
+def fails(name: str, error: BaseException) -> Work:
+    """Work that adds a row and raises."""
+
+    def work(conn: Connection) -> None:
+        adds(name)(conn)
+        raise error
+
+    return work
+
+
+def breaks(conn: Connection) -> None:
+    """Work that ends the transaction, as SQLite does by itself when its disk is full."""
+    raw: Any = conn.connection.dbapi_connection
+    raw.execute("ROLLBACK")
+    raise OSError("full")
+
+
+class Busy:
+    """A database whose writer is busy until all works are handed in."""
+
+    def __init__(self, saver: SQLCheckpointer) -> None:
+        self.database = saver.database
+        self.commits = 0
+        self.threads = ThreadPoolExecutor(16)
+        self.database.run(lambda conn: conn.execute(text("CREATE TABLE notes (name TEXT)")), write=True)
+        event.listen(self.database.engine, "commit", self._count)
+
+    def _count(self, conn: Connection) -> None:
+        self.commits += 1
+
+    @property
+    def notes(self) -> set[str]:
+        return set(self.database.run(lambda conn: conn.execute(text("SELECT name FROM notes")).scalars().all()))
+
+    def at_once(self, *works: Work) -> list[Future[Any]]:
+        """What becomes of works that all wait while another is busy."""
+        inside, go = threading.Event(), threading.Event()
+        first = self.threads.submit(self.database.run, lambda conn: inside.set() or go.wait(10), write=True)
+        assert inside.wait(10)
+        self.commits = 0
+        futures = []
+        for n, work in enumerate(works, 1):
+            futures.append(self.threads.submit(self.database.run, work, write=True))
+            self._wait_for(n)
+        go.set()
+        assert first.result(10)
+        return futures
+
+    def _wait_for(self, count: int) -> None:
+        commits: Any = self.database._commits
+        until = time.monotonic() + 10
+        while len(commits._waiting) < count:
+            assert time.monotonic() < until
+            time.sleep(0.001)
+
+
+@pytest.fixture
+def busy(saver: SQLCheckpointer) -> Iterator[Busy]:
+    made = Busy(saver)
+    yield made
+    made.threads.shutdown()
+
+
+@files
+def test_what_waits_is_committed_together(busy: Busy) -> None:
+    names = [str(n) for n in range(10)]
+    futures = busy.at_once(*map(adds, names))
+    assert [one.result(10) for one in futures] == names
+    assert busy.notes == set(names)
+    assert busy.commits <= 3  # the busy one, all that waited, this reading
+
+
+@files
+def test_nothing_is_acknowledged_before_the_commit(busy: Busy) -> None:
+    futures: list[Future[Any]] = []
+    seen: list[bool] = []
+    futures += busy.at_once(adds("a"), adds("b"), lambda conn: seen.extend(one.done() for one in futures))
+    assert [one.result(10) for one in futures] == ["a", "b", None]
+    assert not any(seen)
+
+
+@files
+def test_a_piece_that_fails_is_undone_alone(busy: Busy) -> None:
+    error = ValueError("mine")
+    one, two, three, four = busy.at_once(
+        adds("a"), fails("b", error), lambda conn: conn.execute(text("SELECT nothing")), adds("d")
+    )
+    assert two.exception(10) is error
+    assert isinstance(three.exception(10), StorageError)
+    assert (one.result(10), four.result(10)) == ("a", "d")
+    assert busy.notes == {"a", "d"}
+
+
+@files
+def test_all_are_tried_alone_if_they_fail_together(busy: Busy) -> None:
+    one, two, three = busy.at_once(adds("a"), breaks, adds("c"))
+    assert (one.result(10), three.result(10)) == ("a", "c")
+    assert isinstance(two.exception(10), StorageError)
+    assert busy.notes == {"a", "c"}
+
+
+@files
+def test_an_interrupted_writer_leaves_the_others_theirs(busy: Busy) -> None:
+    error = KeyboardInterrupt()
+    one, two, three = busy.at_once(fails("a", error), adds("b"), adds("c"))
+    assert one.exception(10) is error
+    assert (two.result(10), three.result(10)) == ("b", "c")
+    assert busy.notes == {"b", "c"}
+
+
+def test_who_is_interrupted_while_waiting_is_not_written(busy: Busy) -> None:
+    """The piece of a thread that gave up waiting must not turn up in a later commit."""
+    commits: Any = busy.database._commits
+
+    class Interrupted:
+        def __enter__(self) -> None:
+            raise KeyboardInterrupt
+
+        def __exit__(self, *error: object) -> None: ...
+
+    with _instead(commits, Interrupted()), pytest.raises(KeyboardInterrupt):
+        busy.database.run(adds("a"), write=True)
+    busy.database.run(adds("b"), write=True)
+    assert busy.notes == {"b"}
+
+
+@contextmanager
+def _instead(commits: Any, lock: Any) -> Iterator[None]:
+    own, commits._writing = commits._writing, lock
+    yield
+    commits._writing = own
