@@ -174,7 +174,9 @@ def move_on(conn: Connection, t: Tables, session: int, new: Step) -> None:
         this = and_(a.session == session, a.id == new.answered, a.status == "decided")
         conn.execute(update(t.approvals).where(this).values(status="used"))
     if new.metadata.get("source") == "loop":
-        conn.execute(update(t.approvals).where(mine, before).values(status="used"))
+        # A step of the outermost graph ends its subgraphs too, which write nothing of it where durability is "exit".
+        ended = before if new.ns else a.root == new.parent
+        conn.execute(update(t.approvals).where(mine, ended).values(status="used"))
     behind = or_(before, a.root < new.id) if new.ns == "" else before
     conn.execute(update(t.approvals).where(mine, behind).values(status="superseded"))
     sessions.recount(conn, t, session)

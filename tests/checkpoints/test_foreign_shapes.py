@@ -1,0 +1,121 @@
+"""Wherever in a graph a question is asked, it is one approval: open while the graph waits for it, and then used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from checkpoints.databases import everywhere, sync_kinds
+from checkpoints.foreign_graphs import CONFIG, run, run_in, statuses
+from checkpoints.shapes_that_ask import NOTHING, SHAPES, asks, child, graph
+from langgraph.types import Command
+
+from scallion import NotPaused, respond
+from scallion.sql.saver import SQLCheckpointer
+
+shapes = pytest.mark.parametrize("shape", SHAPES)
+
+
+def pending(saver: SQLCheckpointer) -> list[str]:
+    return [one.id for one in saver.approvals.list(thread="t").items]
+
+
+def answer(saver: SQLCheckpointer, ids: list[str]) -> Command[Any]:
+    """Decide these, and the command that carries it."""
+    saver.approvals.decide_all({id: respond(f"to {saver.approvals.get(id).description}") for id in ids})
+    return saver.command_for("t")
+
+
+def check_open(saver: SQLCheckpointer, waiting: list[str]) -> None:
+    """What the graph waits for is pending, and the session says so.
+
+    LangGraph shows one question of tasks that the functional API runs at once; the ledger has them all.
+    """
+    assert set(waiting) <= set(pending(saver))
+    assert bool(waiting) == bool(pending(saver))
+    session = saver.sessions.get("t")
+    assert session is not None
+    assert (session.status, session.pending_count) == ("paused" if waiting else "idle", len(pending(saver)))
+
+
+@shapes
+@pytest.mark.parametrize("durability", ["async", "exit"])
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_every_question_is_one_approval(saver: SQLCheckpointer, shape: str, durability: str, one_by_one: bool) -> None:
+    make, count = SHAPES[shape]
+    made = make(saver)
+    waiting = run(made, NOTHING, durability=durability)
+    while waiting:
+        check_open(saver, waiting)
+        ids = pending(saver)[-1:] if one_by_one else pending(saver)
+        waiting = run(made, answer(saver, ids), durability=durability)
+    check_open(saver, [])
+    assert statuses(saver) == ["used"] * count
+    said = made.get_state(CONFIG).values["said"]
+    assert set(said) == {f"to {one.description}" for one in saver.approvals.list(None).items}
+    with pytest.raises(NotPaused):
+        saver.command_for("t")
+
+
+@shapes
+async def test_in_a_loop(saver: SQLCheckpointer, shape: str) -> None:
+    make, count = SHAPES[shape]
+    made = make(saver)
+    waiting = await run_in("astream", made, NOTHING)
+    while waiting:
+        check_open(saver, waiting)
+        waiting = await run_in("ainvoke", made, answer(saver, pending(saver)))
+    assert statuses(saver) == ["used"] * count
+
+
+@sync_kinds
+def test_only_the_open_gate_is_asked(saver: SQLCheckpointer) -> None:
+    """Case CP-12: of two gates side by side one is answered."""
+    made = graph(saver, {"x": asks("q1"), "y": child("q2")})
+    first, second = sorted(run(made, NOTHING), key=lambda id: saver.approvals.get(id).description)
+    assert run(made, answer(saver, [first])) == [second]
+    assert pending(saver) == [second]
+    assert saver.approvals.get(first).status == "used"
+    shown = made.invoke(None, CONFIG)["__interrupt__"]
+    assert [one.id for one in shown] == [second]
+    assert run(made, answer(saver, [second])) == []
+    assert statuses(saver) == ["used", "used"]
+
+
+@everywhere
+async def test_on_every_database(saver: SQLCheckpointer) -> None:
+    make, count = SHAPES["subgraphs side by side"]
+    made = make(saver)
+    waiting = await run_in("ainvoke", made, NOTHING)
+    while waiting:
+        await saver.approvals.adecide_all({id: respond("yes") for id in waiting})
+        waiting = await run_in("ainvoke", made, await saver.acommand_for("t"))
+    assert statuses(saver) == ["used"] * count
+    await saver.aclose()
+
+
+@pytest.mark.parametrize("shape", ["a subgraph", "two deep", "subgraphs of their own", "the functional API"])
+def test_a_new_input_supersedes(saver: SQLCheckpointer, shape: str) -> None:
+    made = SHAPES[shape][0](saver)
+    old = run(made, NOTHING)
+    saver.approvals.decide(old[0], respond("too late"))
+    new = run(made, NOTHING)
+    assert new
+    assert not set(old) & set(new)
+    assert {saver.approvals.get(id).status for id in old} == {"superseded"}
+    assert set(pending(saver)) == set(new)
+    run(made, answer(saver, new))
+    assert {saver.approvals.get(id).status for id in new} == {"used"}
+
+
+@shapes
+def test_a_raw_command_uses_them(saver: SQLCheckpointer, shape: str) -> None:
+    make, count = SHAPES[shape]
+    made = make(saver)
+    waiting = run(made, NOTHING)
+    while waiting:
+        saver.approvals.decide(waiting[0], respond("recorded"))
+        waiting = run(made, Command(resume=dict.fromkeys(waiting, "raw")))
+    assert set(made.get_state(CONFIG).values["said"]) == {"raw"}
+    assert statuses(saver) == ["used"] * count
+    assert saver.status("t") == "idle"
