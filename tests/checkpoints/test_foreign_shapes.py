@@ -39,8 +39,7 @@ def check_open(saver: SQLCheckpointer, waiting: list[str]) -> None:
 
 
 @shapes
-@pytest.mark.parametrize("durability", ["async", "exit"])
-@pytest.mark.parametrize("one_by_one", [False, True])
+@pytest.mark.parametrize(("durability", "one_by_one"), [("async", True), ("exit", False)])
 def test_every_question_is_one_approval(saver: SQLCheckpointer, shape: str, durability: str, one_by_one: bool) -> None:
     make, count = SHAPES[shape]
     made = make(saver)
