@@ -52,7 +52,7 @@ class Server:
                     conn.execute(text(f"ALTER DATABASE {name} SET synchronous_commit = off"))
 
     def _engine(self, url: URL) -> Engine:
-        return create_engine(url, isolation_level="AUTOCOMMIT", connect_args={"connect_timeout": 3})
+        return create_engine(url, isolation_level="AUTOCOMMIT", connect_args={"connect_timeout": 3}, pool_pre_ping=True)
 
     @cached_property
     def _full(self) -> Engine:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -24,7 +25,7 @@ from scallion.errors import Closed, ConfigurationError
 from scallion.sql import schema, sqlite
 from scallion.sql.clock import Clock
 from scallion.sql.commits import Commits
-from scallion.sql.failures import ATTEMPTS, told
+from scallion.sql.failures import Trial, Work
 from scallion.sql.opening import THREADS, driver, opened
 from scallion.sql.tables import Tables
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
 
 T = TypeVar("T")
-Work = Callable[[Connection], T]
 
 ASYNC_DRIVERS = ("postgresql", "postgresql+psycopg", "postgresql+asyncpg", "mysql+asyncmy", "mariadb+asyncmy")
 """Drivers with an asyncio side; all others are awaited through threads (SQLite is seven times faster that way)."""
@@ -55,6 +55,7 @@ class Database:
         self.is_sqlite = self.engine.dialect.name == "sqlite"
         if self.is_sqlite and t.schema is not None:
             raise ConfigurationError("SQLite has no schemas: use prefix= instead of schema=")
+        self._file = (self.url.database or ":memory:") if self.is_sqlite else None
         self.auto_upgrade = self.is_sqlite if auto_upgrade is None else auto_upgrade
         self.closed = False
         self._owned = isinstance(target, str | URL)
@@ -101,22 +102,27 @@ class Database:
             self._inherited.append(self._given_async.sync_engine.pool)
             self._given_async.sync_engine.dispose(close=False)
 
-    def run(self, work: Work[T], *, write: bool = False) -> T:
-        """What `work` gives, in a transaction, which commits all of it or, if it fails, nothing."""
+    def run(self, work: Work[T], *, write: bool = False, unsure: Work[T] | None = None) -> T:
+        """What `work` gives, in a transaction, which commits all of it or, if it fails, nothing.
+
+        It may be run several times, also after a COMMIT whose outcome is unknown. Where that is not right (its second
+        time differs from its first), `unsure` is run after such a COMMIT.
+        """
         self._check_open()
         if not self._ready:
             self.setup(self.auto_upgrade)
-        return self._work(work, write)
+        return self._work(work, write, unsure)
 
-    async def arun(self, work: Work[T], *, write: bool = False) -> T:
-        """What `work` gives, without blocking the event loop."""
+    async def arun(self, work: Work[T], *, write: bool = False, unsure: Work[T] | None = None) -> T:
+        """As `run`, without blocking the event loop."""
         self._check_open()
         engine = self._async_engine()
         if engine is None:
-            return await asyncio.get_running_loop().run_in_executor(self._pool(), lambda: self.run(work, write=write))
+            in_thread = partial(self.run, work, write=write, unsure=unsure)
+            return await asyncio.get_running_loop().run_in_executor(self._pool(), in_thread)
         if not self._ready:
             await self.asetup(self.auto_upgrade)
-        return await self._awork(engine, work)
+        return await self._awork(engine, work, unsure)
 
     def setup(self, upgrade: bool) -> None:
         """Check the schema; with `upgrade`, first bring it up to date if it is not."""
@@ -171,15 +177,19 @@ class Database:
     def _revision(self, conn: Connection) -> str | None:
         return schema.current(conn, self.tables)
 
-    def _work(self, work: Work[T], write: bool, *, alone: bool = False) -> T:
+    def _work(self, work: Work[T], write: bool, unsure: Work[T] | None = None, *, alone: bool = False) -> T:
+        trial = self._trial(work, unsure)
         begin = partial(self._transaction, write)
-        for attempt in range(ATTEMPTS):
-            with told(attempt):
+        while True:
+            with trial:
                 if write and self._commits is not None:
-                    return (self._commits.alone if alone else self._commits.together)(work, begin)
+                    return (self._commits.alone if alone else self._commits.together)(trial.run, begin)
                 with begin() as conn:
-                    return work(conn)
-        raise AssertionError("unreachable: the last attempt returns or raises")
+                    return trial.run(conn)
+            time.sleep(trial.pause)
+
+    def _trial(self, work: Work[T], unsure: Work[T] | None) -> Trial[T]:
+        return Trial(work, unsure, patient=self._ready, file=self._file)
 
     @contextmanager
     def _transaction(self, write: bool) -> Iterator[Connection]:
@@ -192,12 +202,13 @@ class Database:
                 with self._single, at_hand as conn, sqlite.transaction(conn, write):
                     yield conn
 
-    async def _awork(self, engine: AsyncEngine, work: Work[T]) -> T:
-        for attempt in range(ATTEMPTS):
-            with told(attempt):
+    async def _awork(self, engine: AsyncEngine, work: Work[T], unsure: Work[T] | None = None) -> T:
+        trial = self._trial(work, unsure)
+        while True:
+            with trial:
                 async with engine.begin() as conn:
-                    return await conn.run_sync(work)
-        raise AssertionError("unreachable: the last attempt returns or raises")
+                    return await conn.run_sync(trial.run)
+            await asyncio.sleep(trial.pause)
 
     def _check_open(self) -> None:
         if self.closed:
@@ -220,7 +231,7 @@ class Database:
             from sqlalchemy.ext.asyncio import create_async_engine
 
             with driver(self.url):
-                made = create_async_engine(self.url, pool_pre_ping=True, isolation_level="READ COMMITTED")
+                made = create_async_engine(self.url, isolation_level="READ COMMITTED")
             self._async[loop] = made
         return self._async[loop]
 

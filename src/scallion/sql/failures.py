@@ -1,40 +1,96 @@
-"""What a failing database becomes: another try, or an error of ours."""
+"""What a failing database becomes: another attempt where that is safe, or an error of ours.
+
+A transaction whose COMMIT was not sent was rolled back: the whole piece of work is done again. That is also right where
+the connection died during COMMIT, for work that gives the same when it is done twice; other work says what to do then.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+import time
+from collections.abc import Callable
+from typing import Any, Generic, Literal, TypeVar
 
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError, TimeoutError
 
 from scallion.errors import StorageError
 from scallion.sql import sqlite
 
+T = TypeVar("T")
+Work = Callable[[Connection], T]
+
 ATTEMPTS = 10
 """How often a transaction is tried that the database gives up to end a deadlock."""
 
+PATIENCE = 10.0
+"""How many seconds a database that worked before may be away: about what a restart takes."""
 
-@contextmanager
-def told(attempt: int) -> Iterator[None]:
-    """An error of the database without the statement and its parameters, which may hold anything.
 
-    A transaction that the database gave up for another one's sake is left for the next attempt.
+class Trial(Generic[T]):
+    """One piece of work, through as many attempts as it takes.
+
+    `unsure`: what is done after a COMMIT that may have come through. `patient`: wait for a server that is away.
+    `file`: what an SQLite database is called.
     """
-    try:
-        yield
-    except (DBAPIError, sqlite.Error) as error:
-        original: Any = error.orig if isinstance(error, DBAPIError) else error
-        if _was_victim(original) and attempt < ATTEMPTS - 1:
-            return
-        first = str(original).splitlines()[0] if original and str(original) else ""
-        raise StorageError(f"the database refused: {type(original).__name__}: {first}") from original
-    except UnicodeEncodeError:
-        raise StorageError("the database cannot hold a text with half of a surrogate pair") from None
-    except OSError as error:
-        raise StorageError(
-            f"the database cannot be reached: {type(error).__name__}: {error.strerror or error}"
-        ) from error
+
+    def __init__(self, work: Work[T], unsure: Work[T] | None, *, patient: bool, file: str | None = None) -> None:
+        self._work = work
+        self._unsure = unsure or work
+        self._patience = PATIENCE if patient else 0.0
+        self._file = file
+        self._stage: Literal["connecting", "working", "committing"] = "connecting"
+        self._attempts = 0
+        self._lost_at: float | None = None
+        self.pause = 0.0
+        """Seconds to wait before the next attempt."""
+
+    def run(self, conn: Connection) -> T:
+        """Do the work; when this returns, COMMIT is next."""
+        self._stage = "working"
+        done = self._work(conn)
+        self._stage = "committing"
+        return done
+
+    def __enter__(self) -> None:
+        self._stage = "connecting"
+        self._attempts += 1
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        """Go on behind it where another attempt helps. Raises StorageError where none does.
+
+        The statement and its parameters, which may hold anything, are not told.
+        """
+        if isinstance(error, DBAPIError | sqlite.Error | OSError):
+            original: Any = error.orig if isinstance(error, DBAPIError) else error
+            if self._may_try_again(error, original):
+                return True
+            raise _refused(original, self._file) from original
+        if isinstance(error, TimeoutError):
+            told = "all connections of the pool were in use for too long: give an Engine with a larger pool_size"
+            raise StorageError(told) from error
+        if isinstance(error, UnicodeEncodeError):
+            raise StorageError("the database cannot hold a text with half of a surrogate pair") from None
+        return False
+
+    def _may_try_again(self, error: Exception, original: Any) -> bool:
+        if _was_victim(original):
+            return self._attempts < ATTEMPTS
+        if self._file is not None or not self._is_lost(error):
+            return False
+        if self._stage == "committing":
+            self._work = self._unsure
+        now = time.monotonic()
+        self._lost_at = self._lost_at or now
+        self.pause = min(1.0, 2 * self.pause or 0.05) if self._lost_at < now else 0.0
+        if self._stage == "connecting":
+            return now + self.pause - self._lost_at < self._patience
+        return self._attempts < ATTEMPTS
+
+    def _is_lost(self, error: Exception) -> bool:
+        """Whether the connection died, or could not be had."""
+        if isinstance(error, DBAPIError):
+            return self._stage == "connecting" or error.connection_invalidated
+        return isinstance(error, OSError)
 
 
 def _was_victim(original: Any) -> bool:
@@ -43,3 +99,14 @@ def _was_victim(original: Any) -> bool:
         return True
     arguments: Any = getattr(original, "args", ())
     return bool(arguments) and arguments[0] in (1205, 1213)
+
+
+def _refused(original: Any, file: str | None) -> StorageError:
+    if file is not None and isinstance(original, sqlite.Error):
+        return StorageError(sqlite.explained(original, file))
+    if isinstance(original, OSError):
+        return StorageError(
+            f"the database cannot be reached: {type(original).__name__}: {original.strerror or original}"
+        )
+    first = str(original).splitlines()[0] if original and str(original) else ""
+    return StorageError(f"the database refused: {type(original).__name__}: {first}")

@@ -263,6 +263,22 @@ def decide(
     return [get(conn, t, row.id, to_micros(now), thread=row.thread) for row, _ in checked]
 
 
+def decided(
+    conn: Connection,
+    t: Tables,
+    chosen: Mapping[str, Any],
+    at: datetime,
+    *,
+    by: str | None,
+    thread: str | None = None,
+    owner: str | None = None,
+) -> list[Approval]:
+    """The approvals, where `decide` stored these decisions at that instant; else none."""
+    rows = [_found(conn, t, id, to_micros(at), thread, owner) for id in chosen]
+    ours = all(row.decided == to_micros(at) and row.decided_by == by for row in rows)
+    return [_approval(row) for row in rows] if ours else []
+
+
 def _checked(
     conn: Connection, t: Tables, id: str, decision: Any, now: datetime, thread: str | None, owner: str | None
 ) -> tuple[Row[Any], Decision]:

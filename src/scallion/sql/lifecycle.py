@@ -133,6 +133,16 @@ def copy(conn: Connection, t: Tables, source: str, target: str, now: Any, owner:
     sessions.recount(conn, t, new)
 
 
+def is_copy(conn: Connection, t: Tables, source: str, target: str) -> bool:
+    """Whether the threads have the same checkpoints."""
+    c, s = t.checkpoints.c, t.sessions.c
+    ours, theirs = (
+        set(conn.execute(select(c.ns, c.id).join(t.sessions, s.no == c.session).where(s.thread == thread)).all())
+        for thread in (source, target)
+    )
+    return ours == theirs
+
+
 def _copy_rows(conn: Connection, table: Table, old: int, new: int, *which: ColumnElement[bool]) -> None:
     names = [column.name for column in table.columns if column.name not in ("no", "session")]
     chosen = select(literal(new), *(table.c[name] for name in names)).where(table.c.session == old, *which)

@@ -96,7 +96,7 @@ PLAIN = ("mysql", "mariadb")
 def _made(url: URL) -> Engine:
     plain = url.set(drivername=SYNC_DRIVERS.get(url.drivername, url.drivername))
     if plain.get_backend_name() != "sqlite":
-        return create_engine(plain, pool_pre_ping=True, isolation_level="READ COMMITTED")
+        return create_engine(plain, isolation_level="READ COMMITTED")
     if plain.database in (None, "", ":memory:") or plain.query.get("mode") == "memory":
         engine = create_engine(plain, poolclass=StaticPool, connect_args={"check_same_thread": False})
     else:

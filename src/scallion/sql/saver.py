@@ -23,7 +23,8 @@ from scallion.sql import checkpoints, clock, lifecycle, sessions, writes
 from scallion.sql.checkpoints import StoredCheckpoint
 from scallion.sql.clock import Clock
 from scallion.sql.closing import Closing
-from scallion.sql.engines import Database, Work
+from scallion.sql.engines import Database
+from scallion.sql.failures import Work
 from scallion.sql.memory import Codec, Known, Memory
 from scallion.sql.owners import Owned
 from scallion.sql.resuming import Resuming
@@ -108,7 +109,7 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
         """Checkpoints, newest first; `filter` compares metadata. Other calls may be made while iterating."""
         walk = _Walk(config, filter, before, limit)
         while walk.is_open:
-            yield from self._tuples(walk, self.database.run(self._page(walk)))
+            yield from self._tuples(walk, *self.database.run(self._page(walk)))
 
     async def alist(
         self,
@@ -121,7 +122,7 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
         """As `list`."""
         walk = _Walk(config, filter, before, limit)
         while walk.is_open:
-            for found in self._tuples(walk, await self.database.arun(self._page(walk))):
+            for found in self._tuples(walk, *(await self.database.arun(self._page(walk)))):
                 yield found
 
     def put(
@@ -178,11 +179,13 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy a whole thread, what waits in it included. Raises StorageError if the target exists."""
-        self.database.run(self._copy(source_thread_id, target_thread_id), write=True)
+        work, unsure = self._copy(source_thread_id, target_thread_id)
+        self.database.run(work, write=True, unsure=unsure)
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """As `copy_thread`."""
-        await self.database.arun(self._copy(source_thread_id, target_thread_id), write=True)
+        work, unsure = self._copy(source_thread_id, target_thread_id)
+        await self.database.arun(work, write=True, unsure=unsure)
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Keep only the newest checkpoint of each namespace, or, with "delete", nothing.
@@ -212,9 +215,17 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
     def _delete_runs(self, run_ids: Sequence[str]) -> Work[None]:
         return lambda conn: lifecycle.delete_runs(conn, self.database.tables, list(run_ids), self.owner)
 
-    def _copy(self, source: str, target: str) -> Work[None]:
+    def _copy(self, source: str, target: str) -> tuple[Work[None], Work[None]]:
         t, now = self.database.tables, self.database.clock
-        return lambda conn: lifecycle.copy(conn, t, source, target, clock.stamp(conn, now), self.owner)
+
+        def work(conn: Connection) -> None:
+            lifecycle.copy(conn, t, source, target, clock.stamp(conn, now), self.owner)
+
+        def unsure(conn: Connection) -> None:
+            if not lifecycle.is_copy(conn, t, source, target):
+                work(conn)
+
+        return work, unsure
 
     def _prune(self, threads: Sequence[str], strategy: str) -> Work[None]:
         return lambda conn: lifecycle.prune(conn, self.database.tables, list(threads), strategy, self.owner)
@@ -229,10 +240,10 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
 
         return work
 
-    def _page(self, walk: _Walk) -> Work[builtins.list[_Found]]:
-        def work(conn: Connection) -> builtins.list[_Found]:
+    def _page(self, walk: _Walk) -> Work[tuple[Sequence[StoredCheckpoint], Sequence[_Found]]]:
+        def work(conn: Connection) -> tuple[Sequence[StoredCheckpoint], Sequence[_Found]]:
             page = checkpoints.page(conn, self.database.tables, **walk.arguments, owner=self.owner)
-            return self._loaded(conn, walk.chosen(page))
+            return page, self._loaded(conn, walk.chosen(page))
 
         return work
 
@@ -246,8 +257,11 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
             )
         return loaded
 
-    def _tuples(self, walk: _Walk, page: Sequence[_Found]) -> Iterator[CheckpointTuple]:
-        return (self._translation.tuple(*found) for found in page)
+    def _tuples(
+        self, walk: _Walk, page: Sequence[StoredCheckpoint], chosen: Sequence[_Found]
+    ) -> Iterator[CheckpointTuple]:
+        walk.go_on(page, len(chosen))
+        return (self._translation.tuple(*found) for found in chosen)
 
     def _put(
         self,
@@ -294,11 +308,13 @@ class _Walk:
         }
 
     def chosen(self, page: Sequence[StoredCheckpoint]) -> Sequence[StoredCheckpoint]:
-        """Those of the page that the listing wants; remembers where it goes on."""
+        """Those of the page that the listing wants."""
         fit = [row for row in page if all(row.metadata.get(key) == value for key, value in self.filter.items())]
-        fit = fit[: self.left]
+        return fit[: self.left]
+
+    def go_on(self, page: Sequence[StoredCheckpoint], chosen: int) -> None:
+        """Remember where the next page begins. Not part of reading one, which may happen twice."""
         if self.left is not None:
-            self.left -= len(fit)
+            self.left -= chosen
         self.is_open = len(page) == LISTED and self.left != 0
         self.arguments["after"] = page[-1] if page else None
-        return fit

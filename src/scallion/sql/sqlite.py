@@ -5,19 +5,48 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Condition, local
 from typing import Any
 
 from sqlalchemy import Connection, Engine, event
 
 PRAGMAS = (
+    "PRAGMA busy_timeout=60000",  # first: the others may have to wait too
     "PRAGMA journal_mode=WAL",
     "PRAGMA synchronous=FULL",
     "PRAGMA foreign_keys=ON",
-    "PRAGMA busy_timeout=60000",
 )
 
 Error = sqlite3.Error
+
+HELP = {
+    "SQLITE_FULL": "the disk is full: nothing of this was stored, what was there is unharmed; make room and go on",
+    "SQLITE_READONLY": "it may only be read: SQLite has to write to the file and to its directory",
+    "SQLITE_PERM": "it may only be read: SQLite has to write to the file and to its directory",
+    "SQLITE_NOTADB": "it is no SQLite database, or damaged: name another file, or restore it",
+    "SQLITE_CORRUPT": "it is damaged: restore it, or save what is left with the command `sqlite3 FILE .recover`",
+    "SQLITE_IOERR": "the disk failed, or is full: nothing of this was stored",
+    "SQLITE_BUSY": "another program has had it locked for a minute",
+}
+"""What an error means, by the beginning of its name."""
+
+
+def explained(error: Error, file: str) -> str:
+    """What is wrong with the file, and what helps."""
+    name = str(getattr(error, "sqlite_errorname", ""))
+    if name.startswith("SQLITE_CANTOPEN"):
+        return f"the database {file} cannot be opened: {_unopened(Path(file))}"
+    told = next((told for start, told in HELP.items() if name.startswith(start)), None)
+    return f"the database {file}: {told or error} ({name or type(error).__name__})"
+
+
+def _unopened(path: Path) -> str:
+    if path.is_dir():
+        return "it is a directory; name a file in it"
+    if not path.parent.is_dir():
+        return f"there is no directory {path.parent}; make it first"
+    return "look at the permissions of the file and of its directory"
 
 
 def prepare(engine: Engine) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Self
 
 from sqlalchemy import Connection
 
 from scallion.errors import ConfigurationError
 from scallion.sql import clock, ledger, lines, owners, portable, resuming, sessions
-from scallion.sql.engines import Database, Work
+from scallion.sql.engines import Database
+from scallion.sql.failures import Work
 from scallion.sql.lines import Spool
 from scallion.sql.sessions import Page, Session
 from scallion.values import Approval, ApprovalStatus
@@ -87,21 +89,25 @@ class Approvals(_View):
         self, decisions: Mapping[str, Any], by: str | None = None, *, thread: str | None = None
     ) -> Sequence[Approval]:
         """Store all of the decisions, by approval id, or none of them. Raises as `decide`."""
-        return self.database.run(self._decide(decisions, by, thread), write=True)
+        work, unsure = self._decide(decisions, by, thread)
+        return self.database.run(work, write=True, unsure=unsure)
 
     async def adecide_all(
         self, decisions: Mapping[str, Any], by: str | None = None, *, thread: str | None = None
     ) -> Sequence[Approval]:
         """As `decide_all`."""
-        return await self.database.arun(self._decide(decisions, by, thread), write=True)
+        work, unsure = self._decide(decisions, by, thread)
+        return await self.database.arun(work, write=True, unsure=unsure)
 
     def withdraw(self, id: str, by: str | None = None, *, thread: str | None = None) -> Approval:
         """Take a decision back that was not used yet. Raises UnknownApproval, or DecisionError if there is none."""
-        return self.database.run(self._withdraw(id, thread), write=True)
+        work, unsure = self._withdraw(id, thread)
+        return self.database.run(work, write=True, unsure=unsure)
 
     async def awithdraw(self, id: str, by: str | None = None, *, thread: str | None = None) -> Approval:
         """As `withdraw`."""
-        return await self.database.arun(self._withdraw(id, thread), write=True)
+        work, unsure = self._withdraw(id, thread)
+        return await self.database.arun(work, write=True, unsure=unsure)
 
     def answers(self, thread: str) -> dict[str, Any]:
         """What the interrupts of the thread resume with, by their ids, as far as all about them is decided.
@@ -117,11 +123,13 @@ class Approvals(_View):
 
     def close(self, thread: str, status: ApprovalStatus) -> int:
         """Mark what is pending or decided on the thread "superseded", "cancelled" or "expired"; how many there were."""
-        return self.database.run(self._close(thread, status), write=True)
+        work, unsure = self._close(thread, status)
+        return self.database.run(work, write=True, unsure=unsure)
 
     async def aclose(self, thread: str, status: ApprovalStatus) -> int:
         """As `close`."""
-        return await self.database.arun(self._close(thread, status), write=True)
+        work, unsure = self._close(thread, status)
+        return await self.database.arun(work, write=True, unsure=unsure)
 
     def _list(
         self,
@@ -143,25 +151,48 @@ class Approvals(_View):
     def _get(self, id: str, thread: str | None) -> Work[Approval]:
         return lambda conn: ledger.get(conn, self.database.tables, id, self._now(conn), thread=thread, owner=self.owner)
 
-    def _decide(self, decisions: Mapping[str, Any], by: str | None, thread: str | None) -> Work[Sequence[Approval]]:
+    def _decide(
+        self, decisions: Mapping[str, Any], by: str | None, thread: str | None
+    ) -> tuple[Work[Sequence[Approval]], Work[Sequence[Approval]]]:
+        t, wanted = self.database.tables, {"by": by, "thread": thread, "owner": self.owner}
+        tried: list[datetime] = []
+
         def work(conn: Connection) -> Sequence[Approval]:
-            now = clock.read(conn, self.database.clock)
-            return ledger.decide(conn, self.database.tables, decisions, now, by=by, thread=thread, owner=self.owner)
+            tried.append(clock.read(conn, self.database.clock))
+            return ledger.decide(conn, t, decisions, tried[-1], **wanted)
 
-        return work
+        def unsure(conn: Connection) -> Sequence[Approval]:  # nobody is to be told that they were first themselves
+            return ledger.decided(conn, t, decisions, tried[-1], **wanted) or work(conn)
 
-    def _withdraw(self, id: str, thread: str | None) -> Work[Approval]:
-        return lambda conn: ledger.withdraw(
-            conn, self.database.tables, id, self._now(conn), thread=thread, owner=self.owner
-        )
+        return work, unsure
 
     def _answers(self, thread: str) -> Work[dict[str, Any]]:
         return lambda conn: resuming.answers(conn, self.database.tables, thread, self.owner)
 
-    def _close(self, thread: str, status: ApprovalStatus) -> Work[int]:
+    def _withdraw(self, id: str, thread: str | None) -> tuple[Work[Approval], Work[Approval]]:
+        def work(conn: Connection) -> Approval:
+            now = self._now(conn)
+            return ledger.withdraw(conn, self.database.tables, id, now, thread=thread, owner=self.owner)
+
+        def unsure(conn: Connection) -> Approval:
+            found = self._get(id, thread)(conn)
+            return found if found.status == "pending" else work(conn)
+
+        return work, unsure
+
+    def _close(self, thread: str, status: ApprovalStatus) -> tuple[Work[int], Work[int]]:
         if status not in ("superseded", "cancelled", "expired"):
             raise ConfigurationError(f'approvals are closed as "superseded", "cancelled" or "expired", not {status!r}')
-        return lambda conn: ledger.close(conn, self.database.tables, thread, status, self.owner)
+        closed: list[int] = []
+
+        def work(conn: Connection) -> int:
+            closed.append(ledger.close(conn, self.database.tables, thread, status, self.owner))
+            return closed[-1]
+
+        def unsure(conn: Connection) -> int:
+            return work(conn) or max(closed)
+
+        return work, unsure
 
 
 class Sessions(_View):

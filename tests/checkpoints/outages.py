@@ -1,0 +1,80 @@
+"""Servers that go away: how the tests kill connections between calls, during calls, and around COMMIT."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import Engine, create_engine, event, make_url, text
+from sqlalchemy.pool import NullPool
+
+from scallion.sql.engines import Database
+
+SYNC = {"asyncpg": "psycopg", "asyncmy": "pymysql"}
+
+
+@lru_cache
+def _admin(url: str) -> Engine:
+    where = make_url(url)
+    driver = where.get_driver_name()
+    where = where.set(drivername=f"{where.get_backend_name()}+{SYNC.get(driver, driver)}")
+    return create_engine(where, isolation_level="AUTOCOMMIT", poolclass=NullPool)
+
+
+def kill_all(url: str) -> int:
+    """End every connection of the database, as a restart of the server does; how many there were."""
+    with _admin(url).connect() as conn:
+        if conn.dialect.name == "postgresql":
+            others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            return len(conn.execute(text(f"SELECT pg_terminate_backend(pid, 1000) {others}")).all())
+        others = "FROM information_schema.processlist WHERE db = database() AND id <> connection_id()"
+        found = conn.execute(text(f"SELECT id {others}")).scalars().all()
+        for id in found:
+            conn.execute(text(f"KILL {id}"))
+    return len(found)
+
+
+@contextmanager
+def dying_at_commit(database: Database, url: str, *, stored: bool, dialect: Any = None) -> Iterator[list[bool]]:
+    """Once, the connection dies during COMMIT: before the server has `stored`, or before it could say so.
+
+    Gives a list that is not empty when it has happened.
+    """
+    dialect = dialect or database.engine.dialect
+    commit = dialect.do_commit
+    happened: list[bool] = []
+
+    def dies(connection: Any) -> None:
+        if happened:
+            return commit(connection)
+        happened.append(True)
+        if stored:
+            commit(connection)
+        kill_all(url)
+        cursor = connection.cursor()
+        cursor.execute("SELECT 1")  # raises what the driver raises for a connection that died
+        raise AssertionError("the connection still lives")
+
+    dialect.do_commit = dies
+    try:
+        yield happened
+    finally:
+        del dialect.do_commit
+
+
+@contextmanager
+def away(engine: Any, times: int) -> Iterator[None]:
+    """The server takes no new connection so many times."""
+    left = iter(range(times))
+
+    def refuse(dialect: Any, *more: Any) -> None:
+        if next(left, None) is not None:
+            raise dialect.loaded_dbapi.OperationalError("the server is away")
+
+    event.listen(engine, "do_connect", refuse)
+    try:
+        yield
+    finally:
+        event.remove(engine, "do_connect", refuse)
