@@ -46,10 +46,15 @@ class Plain(TypedDict, total=False):
     raw: bytes
 
 
+def joined(state: list[str], writes: Sequence[list[str]]) -> list[str]:
+    """One list after the other."""
+    return [*state, *(word for words in writes for word in words)]
+
+
 class Delta(TypedDict):
     """A state that is made of its writes."""
 
-    log: Annotated[list[str], DeltaChannel(lambda state, writes: [*state, *(x for w in writes for x in w)], list)]
+    log: Annotated[list[str], DeltaChannel(joined, list, snapshot_frequency=3)]
 
 
 def steps(state: Plain) -> dict[str, Any]:

@@ -70,6 +70,23 @@ def test_it_deletes_when_asked_to(url: str) -> None:
     assert set(checkpoints(url)) == {"waits", "new"}
 
 
+def test_what_waits_for_a_person_is_pruned_only_when_asked_to(url: str) -> None:
+    assert prune(url, "--older-than", "30d", "--keep-pending", "--delete", "--dry-run").stdout == "rests\n"
+    assert prune(url, "--older-than", "30d", "--no-keep-pending").stdout == "rests\nwaits\n"
+    with SQLCheckpointer(url) as saver:
+        gate = [filters.approval({"send": True})]
+        agent = Agent(ScriptedModel(asking), tools=[send], filters=gate, checkpointer=saver)
+        assert agent.resume("waits", approve()).answer == "done"
+    assert prune(url, "--older-than", "30d").stdout == ""
+
+
+def test_a_second_time_there_is_nothing_to_do(url: str) -> None:
+    assert prune(url, "--older-than", "30d").stdout == "rests\n"
+    again = prune(url, "--older-than", "30d")
+    assert (again.stdout, again.stderr) == ("", "0 thread(s) pruned\n")
+    assert prune(url, "--older-than", "30d", "--no-keep-pending", "--delete").stdout == "rests\nwaits\n"
+
+
 @pytest.mark.parametrize("age", ["30", "d", "soon", "-3d"])
 def test_an_age_that_is_none_is_a_usage_error(url: str, age: str) -> None:
     assert prune(url, "--older-than", age).exit_code == 2

@@ -1,57 +1,16 @@
-"""The life of stored data: threads are copied, pruned and rid of runs; what nothing refers to is collected."""
+"""The life of stored data: threads are copied and rid of checkpoints; what nothing refers to is collected."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Table, and_, delete, func, insert, literal, select, tuple_, update
 
-from scallion.errors import ConfigurationError, StorageError
+from scallion.errors import StorageError
 from scallion.sql import checkpoints, items, ledger, sessions, writes
 from scallion.sql.encoding import is_runs, references, runs
 from scallion.sql.tables import Tables
-
-STEPS = "counters_since_delta_snapshot"
-"""Metadata of DeltaChannel graphs: per channel (updates, supersteps) since its value was stored as a whole."""
-
-
-def prune(conn: Connection, t: Tables, threads: Sequence[str], strategy: str, owner: str | None = None) -> None:
-    """Keep the newest checkpoint of each namespace ("keep_latest"), or delete the threads ("delete")."""
-    if strategy not in ("keep_latest", "delete"):
-        raise ConfigurationError(f'the strategy is "keep_latest" or "delete", not {strategy!r}')
-    for thread in threads:
-        if strategy == "delete":
-            sessions.remove(conn, t, thread, owner)
-        elif (session := _session(conn, t, thread, owner)) is not None:
-            _keep_latest(conn, t, session)
-
-
-def _session(conn: Connection, t: Tables, thread: str, owner: str | None) -> int | None:
-    query = select(t.sessions.c.no).where(t.sessions.c.thread == thread)
-    if owner is not None:
-        query = query.where(t.sessions.c.owner == owner)
-    found: int | None = conn.execute(query.with_for_update()).scalar()
-    return found
-
-
-def _keep_latest(conn: Connection, t: Tables, session: int) -> None:
-    c = t.checkpoints.c
-    newest = select(c.ns, func.max(c.id)).where(c.session == session).group_by(c.ns)
-    kept = {(ns, id) for head in conn.execute(newest) for ns, id in _needed(conn, t, session, *head)}
-    every = conn.execute(select(c.ns, c.id).where(c.session == session)).all()
-    _drop(conn, t, session, [(ns, id) for ns, id in every if (ns, id) not in kept])
-
-
-def _needed(conn: Connection, t: Tables, session: int, ns: str, head: str) -> Iterable[tuple[str, str]]:
-    """The head, and those of its ancestors whose writes make up its delta channels."""
-    row = checkpoints.row(conn, t, session, ns, head)
-    counters: Mapping[str, Sequence[int]] = (row.metadata.get(STEPS) if row else None) or {}
-    left = 1 + max((supersteps + 1 for _, supersteps in counters.values()), default=0)
-    while row is not None and left:
-        yield row.ns, row.id
-        left -= 1
-        row = checkpoints.row(conn, t, session, ns, row.parent) if row.parent else None
 
 
 def delete_runs(conn: Connection, t: Tables, runs: Sequence[str], owner: str | None = None) -> None:
@@ -65,16 +24,20 @@ def delete_runs(conn: Connection, t: Tables, runs: Sequence[str], owner: str | N
         doomed.setdefault(session, []).append((ns, id))
     for session in sorted(doomed):
         conn.execute(select(t.sessions.c.no).where(t.sessions.c.no == session).with_for_update())
-        _drop(conn, t, session, doomed[session])
+        drop(conn, t, session, doomed[session])
 
 
-def _drop(conn: Connection, t: Tables, session: int, keys: Sequence[tuple[str, str]]) -> None:
+def drop(conn: Connection, t: Tables, session: int, keys: Sequence[tuple[str, str]]) -> None:
+    """Delete these checkpoints, by namespace and id, and all that only they need."""
     c, w, a = t.checkpoints.c, t.writes.c, t.approvals.c
     for batch in items.batches(keys):
         conn.execute(delete(t.checkpoints).where(c.session == session, tuple_(c.ns, c.id).in_(batch)))
         conn.execute(delete(t.writes).where(w.session == session, tuple_(w.ns, w.checkpoint).in_(batch)))
         gone = and_(a.session == session, a.status.in_(ledger.OPEN), tuple_(a.ns, a.checkpoint).in_(batch))
         conn.execute(update(t.approvals).where(gone).values(status="superseded"))
+    for batch in items.batches(keys):
+        orphans = and_(c.session == session, tuple_(c.ns, c.parent).in_(batch))
+        conn.execute(update(t.checkpoints).where(orphans).values(parent=None))
     sessions.recount(conn, t, session)
     head = select(func.max(c.id)).where(c.session == session, c.ns == "").scalar_subquery()
     conn.execute(update(t.sessions).where(t.sessions.c.no == session).values(head=head))
@@ -116,9 +79,18 @@ def _used(conn: Connection, t: Tables, session: int) -> tuple[set[int], set[tupl
     return used, spans
 
 
+def claimed(conn: Connection, t: Tables, thread: str, owner: str | None) -> int | None:
+    """The session of the thread, locked; None if there is none, or it is another owner's."""
+    query = select(t.sessions.c.no).where(t.sessions.c.thread == thread)
+    if owner is not None:
+        query = query.where(t.sessions.c.owner == owner)
+    found: int | None = conn.execute(query.with_for_update()).scalar()
+    return found
+
+
 def copy(conn: Connection, t: Tables, source: str, target: str, now: Any, owner: str | None = None) -> None:
     """Copy a whole thread, open approvals included. Raises StorageError if the target has checkpoints."""
-    old = _session(conn, t, source, owner)
+    old = claimed(conn, t, source, owner)
     if old is None:
         return
     new = sessions.claim(conn, t, target, now, owner).no

@@ -19,7 +19,7 @@ from sqlalchemy import Connection
 from sqlalchemy.engine import URL, Engine
 
 from scallion.errors import ConfigurationError
-from scallion.sql import checkpoints, clock, lifecycle, sessions, writes
+from scallion.sql import checkpoints, clock, lifecycle, pruning, sessions, writes
 from scallion.sql.checkpoints import StoredCheckpoint
 from scallion.sql.clock import Clock
 from scallion.sql.closing import Closing
@@ -228,7 +228,7 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
         return work, unsure
 
     def _prune(self, threads: Sequence[str], strategy: str) -> Work[None]:
-        return lambda conn: lifecycle.prune(conn, self.database.tables, list(threads), strategy, self.owner)
+        return lambda conn: pruning.prune(conn, self.database.tables, list(threads), strategy, self.owner)
 
     def _find(self, config: RunnableConfig) -> Work[_Found | None]:
         place = config["configurable"]

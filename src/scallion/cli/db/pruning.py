@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -32,36 +33,37 @@ class Age(click.ParamType):  # type: ignore[type-arg]
 
 @click.command()
 @click.option("--older-than", "age", type=Age(), required=True, help="Threads that rest for longer, as 30d or 12h.")
-@click.option("--delete", is_flag=True, help="Delete the threads instead of keeping their newest checkpoint.")
+@click.option(
+    "--keep-pending/--no-keep-pending",
+    default=True,
+    show_default=True,
+    help="Leave threads alone that wait for a person, and those whose decision was not used yet.",
+)
+@click.option("--delete", is_flag=True, help="Delete the threads instead of keeping what they go on from.")
 @click.option("--dry-run", is_flag=True, help="Only tell which threads they are.")
 @opened
-def prune(database: Database, age: timedelta, delete: bool, dry_run: bool) -> None:
-    """Drop the old checkpoints of threads that rest; what waits for a person, or runs, is left alone."""
-    from scallion.sql import lifecycle
-
-    database.setup(upgrade=False)
-    strategy = "delete" if delete else "keep_latest"
-    threads = _resting(database, age)
-    for thread in threads:
-        if not dry_run:
-            database.run(partial(lifecycle.prune, t=database.tables, threads=[thread], strategy=strategy), write=True)
+def prune(database: Database, age: timedelta, keep_pending: bool, delete: bool, dry_run: bool) -> None:
+    """Drop the old checkpoints of threads that rest; a thread that runs, or was interrupted, is left alone."""
+    statuses = ("idle", "failed") if keep_pending else ("idle", "failed", "paused")
+    count = 0
+    for thread in _pruned(database, age, statuses, delete=delete, dry_run=dry_run):
+        count += 1
         click.echo(one_line(thread))
-    click.echo(
-        f"{len(threads)} thread(s) {'would be ' if dry_run else ''}{'deleted' if delete else 'pruned'}", err=True
-    )
+    click.echo(f"{count} thread(s) {'would be ' if dry_run else ''}{'deleted' if delete else 'pruned'}", err=True)
 
 
-def _resting(database: Database, age: timedelta) -> list[str]:
-    """The threads that nothing happened on for that long, and that wait for nobody."""
-    from scallion.sql import clock
-    from scallion.sql.views import Sessions
+def _pruned(
+    database: Database, age: timedelta, statuses: Sequence[str], *, delete: bool, dry_run: bool
+) -> Iterator[str]:
+    """Each thread that was pruned, in a transaction of its own."""
+    from scallion.sql import clock, pruning
 
-    before = database.run(lambda conn: clock.read(conn, database.clock)) - age
-    found: list[str] = []
-    after = None
-    while True:
-        page = Sessions(database).list(limit=500, after=after)
-        found += [one.thread for one in page.items if one.status in ("idle", "failed") and one.updated <= before]
-        if page.next is None:
-            return found
-        after = page.next
+    t, before = database.tables, clock.to_micros(database.run(lambda conn: clock.read(conn, database.clock)) - age)
+    one = partial(pruning.prune_resting, t=t, statuses=statuses, before=before, delete=delete, dry_run=dry_run)
+    for status in statuses:
+        page = database.run(partial(pruning.resting, t=t, status=status, before=before))
+        while page:
+            for _, no in page:
+                if (thread := database.run(partial(one, no=no), write=not dry_run)) is not None:
+                    yield thread
+            page = database.run(partial(pruning.resting, t=t, status=status, before=before, after=page[-1]))

@@ -1,0 +1,107 @@
+"""Pruning: of a thread only what it goes on from is kept; threads that rest are found by an index, not read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, func, or_, select
+
+from scallion.errors import ConfigurationError
+from scallion.sql import checkpoints, ledger, lifecycle, sessions
+from scallion.sql.checkpoints import StoredCheckpoint
+from scallion.sql.tables import Tables
+
+Key = tuple[str, str]
+"""A checkpoint of a session: namespace and id."""
+
+STEPS = "counters_since_delta_snapshot"
+"""Metadata of DeltaChannel graphs: per channel (updates, supersteps) since its value was stored as a whole."""
+PAGE = 500
+"""How many resting threads are looked up at a time."""
+
+
+def prune(conn: Connection, t: Tables, threads: Sequence[str], strategy: str, owner: str | None = None) -> None:
+    """Keep what each thread goes on from ("keep_latest"), or delete the threads ("delete")."""
+    if strategy not in ("keep_latest", "delete"):
+        raise ConfigurationError(f'the strategy is "keep_latest" or "delete", not {strategy!r}')
+    for thread in threads:
+        if strategy == "delete":
+            sessions.remove(conn, t, thread, owner)
+        elif (session := lifecycle.claimed(conn, t, thread, owner)) is not None:
+            lifecycle.drop(conn, t, session, superfluous(conn, t, session))
+
+
+def superfluous(conn: Connection, t: Tables, session: int) -> list[Key]:
+    """The checkpoints that the thread can do without.
+
+    It needs the newest of each namespace, what an open approval is about, and the ancestors that delta channels are
+    made of. The namespace of a subgraph's call goes with the checkpoint that made the call.
+    """
+    c = t.checkpoints.c
+    every = {(ns, id) for ns, id in conn.execute(select(c.ns, c.id).where(c.session == session))}
+    kept: set[Key] = set()
+    needed: set[Key] = set()
+    for key in _heads(conn, t, session):
+        row = checkpoints.row(conn, t, session, *key)
+        if row is not None and _calls(row) & every <= kept:
+            kept.add(key)
+            needed.update(_ancestry(conn, t, row))
+    return sorted(every - needed)
+
+
+def _heads(conn: Connection, t: Tables, session: int) -> list[Key]:
+    """The newest checkpoints and those with open approvals, callers before what they called."""
+    c, a = t.checkpoints.c, t.approvals.c
+    newest = select(c.ns, func.max(c.id)).where(c.session == session).group_by(c.ns)
+    waiting = select(a.ns, a.checkpoint, a.root).where(a.session == session, a.status.in_(ledger.OPEN))
+    found = {(ns, id) for ns, id in conn.execute(newest)}
+    for ns, id, root in conn.execute(waiting):
+        found |= {(ns, id), ("", root)}
+    return sorted(found, key=lambda key: (_depth(key[0]), key))
+
+
+def _depth(ns: str) -> int:
+    return len(ns.split("|")) if ns else 0
+
+
+def _calls(row: StoredCheckpoint) -> set[Key]:
+    """The checkpoints that made the call which this is one of; a subgraph that keeps its state is not bound to one."""
+    return set((row.metadata.get("parents") or {}).items()) if ":" in row.ns else set()
+
+
+def _ancestry(conn: Connection, t: Tables, row: StoredCheckpoint) -> Iterator[Key]:
+    """The checkpoint, and those of its ancestors whose writes make up its delta channels."""
+    counters: Mapping[str, Sequence[int]] = row.metadata.get(STEPS) or {}
+    left = max((supersteps + 1 for _, supersteps in counters.values()), default=0)
+    found: StoredCheckpoint | None = row
+    while found is not None:
+        yield found.ns, found.id
+        found = checkpoints.row(conn, t, row.session, found.ns, found.parent) if found.parent and left else None
+        left -= 1
+
+
+def resting(
+    conn: Connection, t: Tables, status: str, before: int, after: tuple[int, int] | None = None
+) -> Sequence[tuple[int, int]]:
+    """One page of threads of this status that nothing has changed since `before`: (time, number) each, in order."""
+    s = t.sessions.c
+    query = select(s.updated, s.no).where(s.status == status, s.updated <= before).order_by(s.updated, s.no)
+    if after is not None:
+        query = query.where(s.updated >= after[0], or_(s.updated > after[0], s.no > after[1]))
+    return [(updated, no) for updated, no in conn.execute(query.limit(PAGE))]
+
+
+def prune_resting(
+    conn: Connection, t: Tables, no: int, statuses: Iterable[str], before: int, *, delete: bool, dry_run: bool
+) -> str | None:
+    """Prune a thread unless something has happened to it meanwhile; its name if there was something to do."""
+    s = t.sessions.c
+    still = select(s.thread).where(s.no == no, s.status.in_(statuses), s.updated <= before)
+    thread: str | None = conn.execute(still.with_for_update()).scalar()
+    if thread is None:
+        return None
+    doomed: Any = delete or superfluous(conn, t, no)
+    if doomed and not dry_run:
+        sessions.remove(conn, t, thread) if delete else lifecycle.drop(conn, t, no, doomed)
+    return thread if doomed else None
