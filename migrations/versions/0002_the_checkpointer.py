@@ -1,4 +1,4 @@
-"""The keyring: which keys a database is encrypted with.
+"""The keyring, which names the keys of a database, and indexes for every way to list sessions and approvals.
 
 Revision ID: 0002
 Revises: 0001
@@ -25,11 +25,34 @@ BIN = "utf8mb4_bin"
 def upgrade() -> None:
     """Add what is missing."""
     keyring()
+    session_tags()
+    for name, (table, columns) in INDEXES.items():
+        index(name, table, columns)
+    drop_index("session_tags_tag", "session_tags")
 
 
 def downgrade() -> None:
     """Drop it again."""
     op.drop_table(f"{p}keyring", schema=schema)
+    index("session_tags_tag", "session_tags", ["tag", "session"])
+    for name, (table, _) in INDEXES.items():
+        drop_index(name, table)
+    for table, column in TIMES:
+        op.drop_column(f"{p}{table}", column, schema=schema)
+
+
+INDEXES = {
+    "sessions_created": ("sessions", ["created", "no"]),
+    "sessions_status_created": ("sessions", ["status", "created", "no"]),
+    "sessions_owner_created": ("sessions", ["owner", "created", "no"]),
+    "session_tags_created": ("session_tags", ["tag", "created", "session"]),
+    "session_tags_updated": ("session_tags", ["tag", "updated", "session"]),
+    "approvals_open": ("approvals", ["session", "status", "no"]),
+    "approvals_tool": ("approvals", ["tool", "status", "no"]),
+    "approvals_kind": ("approvals", ["kind", "status", "no"]),
+}
+TIMES = (("session_tags", "created"), ("session_tags", "updated"), ("sessions", "tag_count"))
+"""Columns for tags: the times of their session, and how many there are."""
 
 
 def exact(length: int) -> Any:
@@ -51,3 +74,36 @@ def keyring() -> None:
         sa.PrimaryKeyConstraint("id"),
         sqlite_with_rowid=False,
     )
+
+
+def there(find: str, table: str) -> list[str]:
+    """The names of the columns or indexes that a table has; of none, where only SQL is printed."""
+    if context.is_offline_mode():
+        return []
+    inspector = sa.inspect(op.get_bind())
+    return [one["name"] for one in getattr(inspector, find)(f"{p}{table}", schema)]
+
+
+def index(name: str, table: str, columns: list[str]) -> None:
+    if f"{p}{name}" not in there("get_indexes", table):
+        op.create_index(f"{p}{name}", f"{p}{table}", columns, schema=schema)
+
+
+def drop_index(name: str, table: str) -> None:
+    if context.is_offline_mode() or f"{p}{name}" in there("get_indexes", table):
+        op.drop_index(f"{p}{name}", f"{p}{table}", schema=schema)
+
+
+def session_tags() -> None:
+    for table, column in TIMES:
+        if column not in there("get_columns", table):
+            kind = sa.Integer() if column == "tag_count" else sa.BigInteger()
+            op.add_column(f"{p}{table}", sa.Column(column, kind, server_default="0", nullable=False), schema=schema)
+    s = sa.table(f"{p}sessions", *map(sa.column, ("no", "created", "updated", "tag_count")), schema=schema)
+    g = sa.table(f"{p}session_tags", *map(sa.column, ("session", "created", "updated")), schema=schema)
+    times = {
+        name: sa.select(s.c[name]).where(s.c.no == g.c.session).scalar_subquery() for name in ("created", "updated")
+    }
+    op.execute(sa.update(g).values(times))
+    count = sa.select(sa.func.count()).select_from(g).where(g.c.session == s.c.no).scalar_subquery()
+    op.execute(sa.update(s).values(tag_count=count))

@@ -314,11 +314,18 @@ def public(kind: type) -> Iterator[str]:
 
 @pytest.mark.parametrize("name", ["approvals", "sessions"])
 def test_every_verb_has_its_async_half(saver: SQLCheckpointer, name: str) -> None:
-    """With the same parameters; and it is a coroutine function."""
+    """With the same parameters; it is awaited, or iterated asynchronously."""
     view = type(getattr(saver, name))
     names = set(public(view))
-    verbs = {one for one in names if not inspect.iscoroutinefunction(getattr(view, one))}
+    verbs = {one for one in names if not is_async(getattr(view, one))}
     assert names - verbs == {f"a{one}" for one in verbs}
     for verb in verbs:
-        half, whole = (list(inspect.signature(getattr(view, one)).parameters.values()) for one in (verb, f"a{verb}"))
-        assert half == whole, verb
+        assert parameters(getattr(view, verb)) == parameters(getattr(view, f"a{verb}")), verb
+
+
+def is_async(method: Any) -> bool:
+    return inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method)
+
+
+def parameters(method: Any) -> list[tuple[Any, ...]]:
+    return [(one.name, one.kind, one.default) for one in inspect.signature(method).parameters.values()]

@@ -54,13 +54,15 @@ def pending(status: Any, after: str | None, as_json: bool, **wanted: Any) -> Non
 @click.option("--status", type=click.Choice(["idle", "running", "paused", "failed"]), help="Those in this state.")
 @click.option("--owner", help="Those of this owner.")
 @click.option("--tag", help="Those with this tag.")
+@click.option("--agent", metavar="NAME", help="Those of this agent.")
+@click.option("--order", type=click.Choice(["updated", "created"]), default="updated", help="The newest by this first.")
 @click.option("--search", metavar="TEXT", help="Those with this text in thread, title or preview.")
 @limit_option
 @after_option
 @database_option
 @json_option
 def sessions(after: str | None, as_json: bool, **wanted: Any) -> None:
-    """List the threads, the last used first."""
+    """List the threads, the newest first."""
     from scallion.inbox import Inbox
 
     with Inbox(database(), **place()) as inbox, _pages():

@@ -15,7 +15,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, get_args
 
 from sqlalchemy import Column, ColumnElement, Connection, Row, Select, and_, case, insert, or_, select, update
 
@@ -28,6 +28,7 @@ from scallion.sql.sessions import Page
 from scallion.sql.tables import Tables
 from scallion.values import Approval, ApprovalStatus, Decision
 
+STATUSES = get_args(ApprovalStatus)
 OPEN = ("pending", "decided")
 TIMES = ("created_at", "expires_at")
 """What differs in a payload when the same is asked again."""
@@ -211,7 +212,9 @@ def page(
     """Approvals, the oldest first."""
     sessions.check_limit(limit)
     a = t.approvals.c
-    wanted = {a.owner: owner, a.tool: tool, a.kind: kind, t.sessions.c.thread: thread}
+    sessions.check_choice("status", status, [None, *STATUSES])
+    of = None if thread is None else select(t.sessions.c.no).where(t.sessions.c.thread == thread).scalar_subquery()
+    wanted = {a.owner: owner, a.tool: tool, a.kind: kind, a.session: of}
     query = _select(t, now).where(*(column == value for column, value in wanted.items() if value is not None))
     if status is not None:
         query = query.where(_has_status(t, status, now))

@@ -99,7 +99,11 @@ def copy(conn: Connection, t: Tables, source: str, target: str, now: Any, owner:
     for table in (t.items, t.entries, t.checkpoints, t.writes):  # all numbers in them are the session's own
         _copy_rows(conn, table, old, new)
     _copy_rows(conn, t.approvals, old, new, t.approvals.c.status.in_(ledger.OPEN))
-    names = ("owner", "agent", "title", "preview", "message_count", "bytes", "head", "progress", "status", "item_count")
+    _copy_tags(conn, t, old, new)
+    names = (
+        "owner", "agent", "title", "preview", "message_count", "bytes", "head", "progress", "status", "item_count",
+        "tag_count",
+    )  # fmt: skip
     row = conn.execute(select(*(t.sessions.c[name] for name in names)).where(t.sessions.c.no == old)).one()
     conn.execute(update(t.sessions).where(t.sessions.c.no == new).values(dict(row._mapping)))
     sessions.recount(conn, t, new)
@@ -113,6 +117,13 @@ def is_copy(conn: Connection, t: Tables, source: str, target: str) -> bool:
         for thread in (source, target)
     )
     return ours == theirs
+
+
+def _copy_tags(conn: Connection, t: Tables, old: int, new: int) -> None:
+    g, s = t.session_tags.c, t.sessions.c
+    times = (select(column).where(s.no == new).scalar_subquery() for column in (s.created, s.updated))
+    chosen = select(literal(new), g.tag, *times).where(g.session == old)
+    conn.execute(insert(t.session_tags).from_select(["session", "tag", "created", "updated"], chosen))
 
 
 def _copy_rows(conn: Connection, table: Table, old: int, new: int, *which: ColumnElement[bool]) -> None:

@@ -87,7 +87,7 @@ class Prepared:
     def claim(self) -> Statement:
         """The numbers of the session `for_thread`, locked."""
         s = self._t.sessions.c
-        numbers = select(s.no, s.open_count, s.generation, s.version, s.item_count, s.bytes, s.owner)
+        numbers = select(s.no, s.open_count, s.generation, s.version, s.item_count, s.bytes, s.owner, s.tag_count)
         return self._made(numbers.where(s.thread == bindparam("for_thread")).with_for_update())
 
     @cached_property
@@ -100,6 +100,14 @@ class Prepared:
         """As `advance`, at the server's time."""
         changed = update(self._t.sessions).values(updated=ServerNow())
         return self._made(changed.where(self._t.sessions.c.no == bindparam("of", type_=BigInteger)))
+
+    @cached_property
+    def touch_tags(self) -> Statement:
+        """Give the tags of the session `of` its time."""
+        s, tags = self._t.sessions.c, self._t.session_tags
+        of = bindparam("of", type_=BigInteger)
+        changed = select(s.updated).where(s.no == of).scalar_subquery()
+        return self._made(update(tags).where(tags.c.session == of).values(updated=changed))
 
     @cached_property
     def status(self) -> Statement:

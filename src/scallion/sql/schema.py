@@ -70,10 +70,10 @@ def check_free(conn: Connection, t: Tables) -> bool:
     if not taken:
         return False
     told = ", ".join(sorted(taken))
-    if any(_missing_columns(inspector, one) for one in taken.values()):
-        raise SchemaError(f"tables of another program have the names of ours ({told}): give yours a prefix=...")
     if t.version_table in names:
         return True
+    if any(_missing_columns(inspector, one) for one in taken.values()):
+        raise SchemaError(f"tables of another program have the names of ours ({told}): give yours a prefix=...")
     if len(taken) < len(t.metadata.tables):
         raise SchemaError(
             f"the database is half made ({told} without the others): drop these, or give new ones a prefix=..."

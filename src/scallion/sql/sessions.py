@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args
 
-from sqlalchemy import Connection, Row, and_, case, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, case, delete, func, insert, or_, select, update
 
 from scallion.errors import ConfigurationError
 from scallion.sql import owners
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from scallion.sql.memory import Known
 
 SessionStatus = Literal["idle", "running", "paused", "failed"]
+STATUSES = get_args(SessionStatus)
+SessionOrder = Literal["updated", "created"]
+ORDERS = get_args(SessionOrder)
 T = TypeVar("T")
 
 
@@ -68,6 +71,7 @@ class Claimed:
     item_count: int
     bytes: int
     owner: str | None
+    tag_count: int
 
 
 def claim(conn: Connection, t: Tables, thread: str, now: Any, owner: str | None = None) -> Claimed:
@@ -89,7 +93,7 @@ def _insert_new(conn: Connection, t: Tables, thread: str, now: Any, owner: str |
     values = {
         "owner": owner,
         "thread": thread, "created": now, "updated": now, "status": "idle", "progress": "idle", "message_count": 0,
-        "pending_count": 0, "open_count": 0, "bytes": 0, "generation": 0, "version": 0, "item_count": 0,
+        "pending_count": 0, "open_count": 0, "bytes": 0, "generation": 0, "version": 0, "item_count": 0, "tag_count": 0,
     }  # fmt: skip
     return prepared(conn, t).unless_there(t.sessions).values(values)
 
@@ -108,14 +112,15 @@ def advance(conn: Connection, t: Tables, known: Known, changes: Mapping[str, Any
         values["updated"] = now
     here = prepared(conn, t)
     (here.advance if now is None or isinstance(now, int) else here.advance_now).run(conn, values)
+    if known.claimed.tag_count and now is not None:
+        here.touch_tags.run(conn, {"of": known.session})
 
 
 def recount(conn: Connection, t: Tables, no: int) -> None:
     """Bring the counts of approvals and the status that follows from them up to date."""
     a = t.approvals.c
-    counted = select(
-        func.count(case((a.status == "pending", 1))), func.count(case((a.status.in_(("pending", "decided")), 1)))
-    ).where(a.session == no)
+    counted = select(func.count(case((a.status == "pending", 1))), func.count())
+    counted = counted.where(a.session == no, a.status.in_(("pending", "decided")))
     pending, opened = conn.execute(counted).one()
     status = "paused" if opened else t.sessions.c.progress
     conn.execute(
@@ -132,9 +137,11 @@ def status(conn: Connection, t: Tables, thread: str, owner: str | None = None) -
     return found[0][0] if found else None
 
 
-def cursor(after: object, parts: int) -> list[int]:
-    """The numbers of a cursor. Raises ConfigurationError for what is no `next` of a page."""
+def cursor(after: object, parts: int, order: str | None = None) -> list[int]:
+    """The numbers of a cursor, of that order. Raises ConfigurationError for what is no `next` of such a page."""
     texts = after.split(".") if isinstance(after, str) else []
+    if order is not None and texts:
+        parts = parts if texts.pop(0) == order else -1
     if len(texts) != parts or not all(text.isascii() and text.isdigit() and len(text) < 19 for text in texts):
         raise ConfigurationError("`after` is not the `next` of a page of this listing")
     return [int(text) for text in texts]
@@ -146,6 +153,12 @@ def check_limit(limit: object) -> None:
         raise ConfigurationError("`limit` must be at least 1")
 
 
+def check_choice(name: str, value: object, choices: Sequence[Any]) -> None:
+    """Raise ConfigurationError unless it is one of the choices."""
+    if value not in choices:
+        raise ConfigurationError(f"`{name}` is one of {', '.join(map(repr, choices))}, not {value!r}")
+
+
 def page(
     conn: Connection,
     t: Tables,
@@ -153,27 +166,32 @@ def page(
     status: str | None = None,
     owner: str | None = None,
     tag: str | None = None,
+    agent: str | None = None,
     search: str | None = None,
+    order: str = "updated",
     limit: int = 50,
     after: str | None = None,
 ) -> Page[Session]:
-    """Sessions, last used first."""
+    """Sessions, the newest by `order` first."""
     check_limit(limit)
-    s = t.sessions.c
-    query = select(t.sessions).order_by(s.updated.desc(), s.no.desc()).limit(limit + 1)
-    wanted = {s.status: status, s.owner: owner}
-    query = query.where(*(column == value for column, value in wanted.items() if value is not None))
-    if tag is not None:
-        query = query.where(s.no.in_(select(t.session_tags.c.session).where(t.session_tags.c.tag == tag)))
+    check_choice("order", order, ORDERS)
+    check_choice("status", status, [None, *STATUSES])
+    s, g = t.sessions.c, t.session_tags.c
+    wanted = {s.status: status, s.owner: owner, s.agent: agent, g.tag: tag}
+    query = select(t.sessions).where(*(column == value for column, value in wanted.items() if value is not None))
+    ordered, no = s[order], s.no
+    if tag is not None:  # a tag has the times of its session, so that an index of its own has their order
+        query = query.join(t.session_tags, g.session == s.no)
+        ordered, no = g[order], g.session
     if search is not None:
         found = (column.icontains(search, autoescape=True) for column in (s.thread, s.title, s.preview))
         query = query.where(or_(*found))
     if after is not None:
-        updated, no = cursor(after, 2)
-        query = query.where(or_(s.updated < updated, and_(s.updated == updated, s.no < no)))
-    rows = conn.execute(query).all()
-    last = rows[limit - 1] if len(rows) > limit else None
-    return Page(_sessions(conn, t, rows[:limit]), f"{last.updated}.{last.no}" if last else None)
+        moment, last = cursor(after, 2, order)
+        query = query.where(ordered <= moment, or_(ordered < moment, no < last))
+    rows = conn.execute(query.order_by(ordered.desc(), no.desc()).limit(limit + 1)).all()
+    more = rows[limit - 1] if len(rows) > limit else None
+    return Page(_sessions(conn, t, rows[:limit]), f"{order}.{more._mapping[order]}.{more.no}" if more else None)
 
 
 def get(conn: Connection, t: Tables, thread: str, owner: str | None = None) -> Session | None:
@@ -186,9 +204,9 @@ def get(conn: Connection, t: Tables, thread: str, owner: str | None = None) -> S
 
 def _sessions(conn: Connection, t: Tables, rows: Sequence[Row[Any]]) -> list[Session]:
     tags: dict[int, list[str]] = {}
-    if rows:
-        query = select(t.session_tags).where(t.session_tags.c.session.in_([row.no for row in rows]))
-        for no, tag in conn.execute(query.order_by(t.session_tags.c.tag)):
+    g = t.session_tags.c
+    if tagged := [row.no for row in rows if row.tag_count]:
+        for no, tag in conn.execute(select(g.session, g.tag).where(g.session.in_(tagged))):
             tags.setdefault(no, []).append(tag)
     return [_session(row, tags.get(row.no, ())) for row in rows]
 
@@ -206,21 +224,24 @@ def _session(row: Row[Any], tags: Iterable[str]) -> Session:
         message_count=row.message_count,
         pending_count=row.pending_count,
         bytes=row.bytes,
-        tags=tuple(tags),
+        tags=tuple(sorted(tags)),
     )
 
 
 def tag(conn: Connection, t: Tables, thread: str, tags: Sequence[str], owner: str | None = None) -> bool:
     """Give the session exactly these tags; False if there is no such session."""
-    query = select(t.sessions.c.no).where(t.sessions.c.thread == thread)
+    s = t.sessions.c
+    query = select(s.no, s.created, s.updated).where(s.thread == thread)
     if owner is not None:
-        query = query.where(t.sessions.c.owner == owner)
-    no = conn.execute(query.with_for_update()).scalar()
-    if no is None:
+        query = query.where(s.owner == owner)
+    row = conn.execute(query.with_for_update()).one_or_none()
+    if row is None:
         return False
-    conn.execute(delete(t.session_tags).where(t.session_tags.c.session == no))
-    if tags:
-        conn.execute(insert(t.session_tags), [{"session": no, "tag": tag} for tag in sorted(set(tags))])
+    conn.execute(delete(t.session_tags).where(t.session_tags.c.session == row.no))
+    times = {"session": row.no, "created": row.created, "updated": row.updated}
+    if chosen := sorted(set(tags)):
+        conn.execute(insert(t.session_tags), [times | {"tag": tag} for tag in chosen])
+    conn.execute(update(t.sessions).where(s.no == row.no).values(tag_count=len(chosen)))
     return True
 
 

@@ -1,7 +1,7 @@
 """The tables, as SQLAlchemy Core objects.
 
     sessions      one row per thread: what a listing shows, the head, the counts
-    session_tags  the tags of a session
+    session_tags  the tags of a session, with its times, so that one tag is listed in order
     checkpoints   one row per checkpoint: shared form (an item), its numbers, metadata
     items         content-addressed values, numbered per session, shared by its checkpoints and writes
     entries       per list channel an append-only log of items; a version of the list is a few ranges of it
@@ -165,10 +165,14 @@ def _sessions(metadata: MetaData, prefix: str) -> Table:
         Column("generation", Integer, nullable=False),
         Column("version", BigInteger, nullable=False),
         Column("item_count", BigInteger, nullable=False),
+        Column("tag_count", Integer, nullable=False, server_default="0"),
         UniqueConstraint("thread", name=f"{prefix}sessions_thread"),
         Index(f"{prefix}sessions_updated", "updated", "no"),
         Index(f"{prefix}sessions_status", "status", "updated", "no"),
         Index(f"{prefix}sessions_owner", "owner", "updated", "no"),
+        Index(f"{prefix}sessions_created", "created", "no"),
+        Index(f"{prefix}sessions_status_created", "status", "created", "no"),
+        Index(f"{prefix}sessions_owner_created", "owner", "created", "no"),
         sqlite_autoincrement=True,  # a number must not come back: caches and cursors know sessions by it
     )
 
@@ -179,7 +183,10 @@ def _session_tags(metadata: MetaData, prefix: str) -> Table:
         metadata,
         _session_column(prefix, primary_key=True),
         Column("tag", exact(100), primary_key=True),
-        Index(f"{prefix}session_tags_tag", "tag", "session"),
+        Column("created", BigInteger, nullable=False, server_default="0"),
+        Column("updated", BigInteger, nullable=False, server_default="0"),
+        Index(f"{prefix}session_tags_created", "tag", "created", "session"),
+        Index(f"{prefix}session_tags_updated", "tag", "updated", "session"),
         sqlite_with_rowid=False,
     )
 
@@ -266,6 +273,9 @@ def _approvals(metadata: MetaData, prefix: str) -> Table:
         Index(f"{prefix}approvals_id", "id"),
         Index(f"{prefix}approvals_status", "status", "no"),
         Index(f"{prefix}approvals_owner", "owner", "status", "no"),
+        Index(f"{prefix}approvals_open", "session", "status", "no"),
+        Index(f"{prefix}approvals_tool", "tool", "status", "no"),
+        Index(f"{prefix}approvals_kind", "kind", "status", "no"),
         sqlite_autoincrement=True,
     )
 

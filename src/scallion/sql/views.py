@@ -10,11 +10,11 @@ from typing import Any, Self
 from sqlalchemy import Connection
 
 from scallion.errors import ConfigurationError
-from scallion.sql import clock, ledger, lines, owners, portable, resuming, sessions
+from scallion.sql import clock, ledger, lines, owners, resuming, sessions
 from scallion.sql.engines import Database
 from scallion.sql.failures import Work
 from scallion.sql.lines import Spool
-from scallion.sql.sessions import Page, Session
+from scallion.sql.sessions import Page, Session, SessionOrder
 from scallion.values import Approval, ApprovalStatus
 
 
@@ -204,12 +204,19 @@ class Sessions(_View):
         status: str | None = None,
         owner: str | None = None,
         tag: str | None = None,
+        agent: str | None = None,
         search: str | None = None,
+        order: SessionOrder = "updated",
         limit: int = 50,
         after: str | None = None,
     ) -> Page[Session]:
-        """One page of sessions, the last used first. `search` looks into thread, title and preview."""
-        return self.database.run(self._list(status, owner, tag, search, limit, after))
+        """One page of sessions; filters add up, and `search` looks into thread, title and preview.
+
+        `order`: "updated", the last used first, or "created", the newest first. `after`: `next` of the page before, of
+        the same order; what nobody touches in between comes once. Raises ConfigurationError for another order, status,
+        limit or cursor.
+        """
+        return self.database.run(self._list(status, owner, tag, agent, search, order, limit, after))
 
     async def alist(
         self,
@@ -217,12 +224,14 @@ class Sessions(_View):
         status: str | None = None,
         owner: str | None = None,
         tag: str | None = None,
+        agent: str | None = None,
         search: str | None = None,
+        order: SessionOrder = "updated",
         limit: int = 50,
         after: str | None = None,
     ) -> Page[Session]:
         """As `list`."""
-        return await self.database.arun(self._list(status, owner, tag, search, limit, after))
+        return await self.database.arun(self._list(status, owner, tag, agent, search, order, limit, after))
 
     def get(self, thread: str) -> Session | None:
         """The session of the thread, or None."""
@@ -285,9 +294,13 @@ class Sessions(_View):
             return await self.database.arun(self._load(file, thread), write=True)
 
     def _export(self, thread: str, file: Spool) -> Work[None]:
+        from scallion.sql import portable  # knows of messages, which takes pydantic: who only lists does without
+
         return lambda conn: portable.export(conn, self.database.tables, thread, self.owner, file)
 
     def _load(self, file: Spool, thread: str | None) -> Work[str]:
+        from scallion.sql import portable
+
         header = lines.checked(file)
         name = header["thread"] if thread is None else thread
         owners.admit(name, header["owner"], self.owner)
@@ -303,13 +316,15 @@ class Sessions(_View):
         status: str | None,
         owner: str | None,
         tag: str | None,
+        agent: str | None,
         search: str | None,
+        order: str,
         limit: int,
         after: str | None,
     ) -> Work[Page[Session]]:
-        wanted: dict[str, Any] = {"status": status, "tag": tag, "search": search, "after": after}
-        owner = self._scope(owner)
-        return lambda conn: sessions.page(conn, self.database.tables, owner=owner, limit=limit, **wanted)
+        wanted: dict[str, Any] = {"status": status, "tag": tag, "agent": agent, "search": search, "order": order}
+        wanted |= {"owner": self._scope(owner), "limit": limit, "after": after}
+        return lambda conn: sessions.page(conn, self.database.tables, **wanted)
 
     def _get(self, thread: str) -> Work[Session | None]:
         return lambda conn: sessions.get(conn, self.database.tables, thread, self.owner)
