@@ -17,6 +17,8 @@ from scallion.errors import ConfigurationError, ScallionError
 from scallion.inspect.escape import one_line
 
 if TYPE_CHECKING:
+    from langgraph.pregel import Pregel
+
     from scallion.agent import Agent
 
 
@@ -25,16 +27,40 @@ def load(target: str, *, keeps: bool = False) -> Agent:
 
     What the file prints goes to standard error. Raises BadParameter, or ConfigurationError where it cannot be loaded.
     """
+    agent = _checked(*_found(target))
+    _make_ready(agent, target, keeps)
+    return agent
+
+
+def load_graph(target: str) -> Agent | Pregel[Any, Any, Any, Any]:
+    """As `load(target, keeps=True)`; a compiled LangGraph graph that belongs to no Agent is taken too."""
+    found, *place = _found(target)
+    loaded = found if _is_foreign(found) else _checked(found, *place)
+    _make_ready(loaded, target, keeps=True)
+    return loaded
+
+
+def _found(target: str) -> tuple[Any, str, str]:
     place, name = _split(target)
     with redirect_stdout(sys.stderr):
-        found = getattr(_module(place), name, None)
-    agent = _checked(found, target, name)
-    if hasattr(agent.checkpointer, "close"):
-        click.get_current_context().call_on_close(agent.checkpointer.close)
-    if keeps and agent.checkpointer is None:
-        raise ConfigurationError(f"{target} keeps nothing: build its Agent with checkpointer=...")
-    _check_database(agent, target)
-    return agent
+        return getattr(_module(place), name, None), target, name
+
+
+def _make_ready(loaded: Any, target: str, keeps: bool) -> None:
+    if hasattr(loaded.checkpointer, "close"):
+        click.get_current_context().call_on_close(loaded.checkpointer.close)
+    if keeps and loaded.checkpointer is None:
+        raise ConfigurationError(f"{target} keeps nothing: build it with checkpointer=...")
+    _check_database(loaded, target)
+
+
+def _is_foreign(found: Any) -> bool:
+    from langgraph.pregel import Pregel
+
+    from scallion.loop.node import Node
+
+    nodes = getattr(getattr(found, "builder", None), "nodes", {}).values()
+    return isinstance(found, Pregel) and not any(isinstance(one.runnable, Node) for one in nodes)
 
 
 def _split(target: str) -> tuple[str, str]:
@@ -98,7 +124,7 @@ def _checked(found: Any, target: str, name: str) -> Agent:
     raise click.BadParameter(f"{target} is a {type(found).__name__}, not a scallion Agent", param_hint="GRAPH")
 
 
-def _check_database(agent: Agent, target: str) -> None:
+def _check_database(agent: Any, target: str) -> None:
     """Raise where `--db` was given and the agent keeps its threads elsewhere: silence would be a second database."""
     meta = click.get_current_context().meta
     from sqlalchemy import make_url

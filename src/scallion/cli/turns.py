@@ -15,7 +15,7 @@ from scallion.cli.options import database, database_option, json_option, place
 from scallion.cli.output import console, print_json
 from scallion.cli.screen import Screen, watch
 from scallion.cli.standing import resuming, standing
-from scallion.cli.target import load
+from scallion.cli.target import load, load_graph
 from scallion.inspect.escape import printable
 from scallion.values import Completed, Paused
 
@@ -58,9 +58,15 @@ def run(graph: str, message: str, thread: str | None, as_json: bool) -> int:
 def resume(graph: str, thread: str, as_json: bool) -> int:
     """Go on with a thread that paused or was interrupted, with the decisions that were recorded.
 
-    GRAPH is path/to/file.py:agent or package.module:agent.
+    GRAPH is path/to/file.py:agent or package.module:agent; a compiled graph of LangGraph is taken too.
     """
-    agent = load(graph, keeps=True)
+    from langgraph.pregel import Pregel
+
+    agent = load_graph(graph)
+    if isinstance(agent, Pregel):
+        from scallion.cli.foreign import go_on
+
+        return go_on(agent, graph, thread, as_json)
     if standing(agent, thread).status == "cancelled":
         agent.cancel(thread)
         return failed(f"the turn of thread {thread!r} was cancelled; it is closed now")
