@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.engine import URL, Engine
 
@@ -21,18 +21,19 @@ if TYPE_CHECKING:
 class Inbox(Owned, Resuming, Closing):
     """What waits for a person in a database, and the threads that it belongs to.
 
-    Takes what SQLCheckpointer takes: a URL, an `Engine` or an `AsyncEngine`; `schema` and `prefix` of its tables.
+    Takes what SQLCheckpointer takes: a URL or engine; `schema` and `prefix` of its tables, the `key` of its values.
     """
 
     def __init__(
         self,
         url_or_engine: str | URL | Engine | AsyncEngine,
         *,
+        key: Any = None,
         schema: str | None = None,
         prefix: str = "",
         auto_upgrade: bool | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self.database = Database(url_or_engine, tables(prefix, schema), auto_upgrade=auto_upgrade, clock=clock)
+        self.database = Database(url_or_engine, tables(prefix, schema), key=key, auto_upgrade=auto_upgrade, clock=clock)
         self.approvals = Approvals(self.database)
         self.sessions = Sessions(self.database)

@@ -65,6 +65,7 @@ class Server:
         """The migrated database, without a row."""
         with self._full.connect() as conn:
             conn.execute(text("DELETE FROM sessions"))  # all else goes with it
+            conn.execute(text("DELETE FROM keyring"))
         return self._url.set(drivername=driver, database=self._names[0]).render_as_string(False)
 
     def bare(self, driver: str) -> str:

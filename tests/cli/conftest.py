@@ -15,7 +15,7 @@ from scallion.cli import main
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty working folder; the environment names the database in it."""
-    for name in ("EDITOR", "VISUAL", "COLUMNS", "SCALLION_TRACEBACK", "SCALLION_MODEL"):
+    for name in ("EDITOR", "VISUAL", "COLUMNS", "SCALLION_TRACEBACK", "SCALLION_MODEL", "SCALLION_KEY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SCALLION_DB", f"sqlite:///{tmp_path / 'threads.db'}")

@@ -21,6 +21,7 @@ from scallion.sql.prepared import prepared
 from scallion.sql.tables import Tables
 
 Versions = Mapping[str, Any]
+LEAVES, METADATA = "checkpoints.leaves", "checkpoints.metadata"
 FORM = "form"
 """The type of the items that hold forms."""
 
@@ -144,11 +145,12 @@ def _leaves(new: NewCheckpoint | StoredCheckpoint, values: Sequence[Leaf]) -> by
 def _insert(
     conn: Connection, t: Tables, known: Known, new: NewCheckpoint | StoredCheckpoint, form: Blob, leaves: bytes
 ) -> None:
+    place = known.session, new.ns, new.id
     values = {
         "parent": new.parent,
         "form": known.item(form.hash),
-        "leaves": leaves,
-        "metadata": json.dumps(new.metadata),
+        "leaves": t.cipher.seal(leaves, LEAVES, *place),
+        "metadata": t.cipher.seal_text(json.dumps(new.metadata), METADATA, *place),
     }
     values["run"] = run if isinstance(run := new.metadata.get("run_id"), str) else None
     key = {"session": known.session, "ns": new.ns, "id": new.id}
@@ -158,14 +160,14 @@ def _insert(
 def row(conn: Connection, t: Tables, session: int, ns: str, id: str) -> StoredCheckpoint | None:
     """The checkpoint of that id."""
     found = prepared(conn, t).row.rows(conn, of=session, within=ns, at=id)
-    return _stored(found[0]) if found else None
+    return _stored(t, found[0]) if found else None
 
 
 def every(conn: Connection, t: Tables, session: int) -> Iterator[tuple[int, StoredCheckpoint]]:
     """All checkpoints of a session, each with the item of its form."""
     query = prepared(conn, t).stored.where(t.checkpoints.c.session == session)
     for found in conn.execute(query.execution_options(yield_per=items.STREAMED)):
-        yield found.form, _stored(found)
+        yield found.form, _stored(t, found)
 
 
 def find(
@@ -178,7 +180,7 @@ def find(
         found = (here.one if id else here.newest).rows(conn, **place)
     else:
         found = (here.owned_one if id else here.owned_newest).rows(conn, **place, for_owner=owner)
-    return _stored(found[0]) if found else None
+    return _stored(t, found[0]) if found else None
 
 
 def page(
@@ -203,13 +205,13 @@ def page(
         same = or_(c.session < after.session, and_(c.session == after.session, c.ns < after.ns))
         query = query.where(or_(c.id < after.id, and_(c.id == after.id, same)))
     query = query.order_by(c.id.desc(), c.session.desc(), c.ns.desc()).limit(limit)
-    return [_stored(row) for row in conn.execute(query)]
+    return [_stored(t, row) for row in conn.execute(query)]
 
 
-def _stored(row: Row[Any]) -> StoredCheckpoint:
-    session, ns, id, parent, _, leaves, metadata, thread, generation, shape = tuple(row)
-    fixed, names, seen, kept = unpack(bytes(shape))
-    numbers: Iterator[Any] = iter(unpack(bytes(leaves)))
+def _stored(t: Tables, row: Row[Any]) -> StoredCheckpoint:
+    session, ns, id, parent, form, leaves, metadata, thread, generation, shape = tuple(row)
+    fixed, names, seen, kept = unpack(t.cipher.open(bytes(shape), items.DATA, session, form))
+    numbers: Iterator[Any] = iter(unpack(t.cipher.open(bytes(leaves), LEAVES, session, ns, id)))
     fixed["ts"] = next(numbers)
     return StoredCheckpoint(
         session=session,
@@ -222,7 +224,7 @@ def _stored(row: Row[Any]) -> StoredCheckpoint:
         versions={name: next(numbers) for name in names},
         seen={node: {name: next(numbers) for name in channels} for node, channels in seen},
         values={name: next(numbers) for name in kept},
-        metadata=json.loads(metadata),
+        metadata=json.loads(t.cipher.open_text(metadata, METADATA, session, ns, id)),
     )
 
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,8 +23,9 @@ from sqlalchemy import Connection, Engine, StaticPool
 from sqlalchemy.engine import URL
 
 from scallion.errors import Closed, ConfigurationError
-from scallion.sql import schema, sqlite
-from scallion.sql.clock import Clock
+from scallion.sql import keyring, schema, sqlite
+from scallion.sql.cipher import cipher
+from scallion.sql.clock import Clock, stamp
 from scallion.sql.commits import Commits
 from scallion.sql.failures import Trial, Work
 from scallion.sql.opening import THREADS, driver, opened
@@ -46,10 +48,11 @@ class Database:
         target: str | URL | Engine | AsyncEngine,
         t: Tables,
         *,
+        key: Any = None,
         auto_upgrade: bool | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self.tables = t
+        self.tables = t if key is None else replace(t, cipher=cipher(key))
         self.clock = clock
         self.url, self.engine, given_async = opened(target)
         self.is_sqlite = self.engine.dialect.name == "sqlite"
@@ -128,10 +131,10 @@ class Database:
         """Check the schema; with `upgrade`, first bring it up to date if it is not."""
         self._check_open()
         with self._guard:
-            if upgrade and self._work(self._revision, False) != schema.HEAD:
-                self._work(lambda conn: schema.upgrade(conn, self.tables), True, alone=True)
-            else:
-                self._work(lambda conn: schema.check(conn, self.tables), False)
+            if upgrade:
+                self.upgrade()
+            if not self._work(self._fits, False):
+                self._work(self._add_key, True, alone=True)
             self._ready = True
 
     async def asetup(self, upgrade: bool) -> None:
@@ -143,19 +146,32 @@ class Database:
             return
         if upgrade and await self._awork(engine, self._revision) != schema.HEAD:
             await self._awork(engine, lambda conn: schema.upgrade(conn, self.tables))
-        else:
-            await self._awork(engine, lambda conn: schema.check(conn, self.tables))
+        if not await self._awork(engine, self._fits):
+            await self._awork(engine, self._add_key)
         self._ready = True
 
     def revision(self) -> str | None:
         """The schema's revision; None before the first upgrade."""
-        self._check_open()
-        return self._work(self._revision, False)
+        return self.unchecked(self._revision)
+
+    def upgrade(self) -> None:
+        """Bring the schema up to date; what is stored is not looked at, and needs no key."""
+        if self.revision() != schema.HEAD:
+            self.unchecked(lambda conn: schema.upgrade(conn, self.tables), write=True)
 
     def stamp(self, revision: str) -> None:
         """Write down the schema's revision without migrating."""
+        self.unchecked(lambda conn: schema.stamp(conn, self.tables, revision), write=True)
+
+    def unchecked(self, work: Work[T], *, write: bool = False) -> T:
+        """As `run`, whatever the schema and the keys are."""
         self._check_open()
-        self._work(lambda conn: schema.stamp(conn, self.tables, revision), True, alone=True)
+        return self._work(work, write, alone=True)
+
+    def scrub(self) -> None:
+        """Have an SQLite file hold nothing of what was changed or deleted; a server does that in its own time."""
+        if self.is_sqlite:
+            sqlite.scrub(self.engine)
 
     def close(self) -> None:
         """Close every connection that this object opened; a given engine stays open."""
@@ -176,6 +192,14 @@ class Database:
 
     def _revision(self, conn: Connection) -> str | None:
         return schema.current(conn, self.tables)
+
+    def _fits(self, conn: Connection) -> bool:
+        """Whether everything is there; False if the key is new. Raises SchemaError or WrongKey."""
+        schema.check(conn, self.tables)
+        return keyring.check(conn, self.tables)
+
+    def _add_key(self, conn: Connection) -> None:
+        keyring.add(conn, self.tables, stamp(conn, self.clock))
 
     def _work(self, work: Work[T], write: bool, unsure: Work[T] | None = None, *, alone: bool = False) -> T:
         trial = self._trial(work, unsure)

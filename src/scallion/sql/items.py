@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
 
+from scallion.sql.cipher import Cipher
 from scallion.sql.encoding import RUNS, Blob, Leaf, Many, runs
 from scallion.sql.memory import Known, Remembered
 from scallion.sql.messages import Series
@@ -15,6 +16,7 @@ from scallion.sql.tables import Tables
 
 V = TypeVar("V")
 
+DATA = "items.data"
 BATCH = 500
 """How many values one IN (...) holds: below every database's limit of parameters."""
 STREAMED = 20
@@ -30,7 +32,7 @@ def store(conn: Connection, t: Tables, known: Known, blobs: Iterable[Blob]) -> i
         return 0
     ids = {digest: known.item_count + n for n, digest in enumerate(wanted)}
     known.item_count += len(ids)
-    added = prepared(conn, t).add_items.run_many(conn, _rows(known.session, ids, wanted))
+    added = prepared(conn, t).add_items.run_many(conn, _rows(t.cipher, known.session, ids, wanted))
     if added != len(ids):  # some were there, or the driver does not count
         ids = _found(conn, t, known.session, list(wanted))
     known.learn_ids(ids)
@@ -38,18 +40,25 @@ def store(conn: Connection, t: Tables, known: Known, blobs: Iterable[Blob]) -> i
     return sum(len(wanted[digest].data) for digest, id in ids.items() if id >= known.claimed.item_count)
 
 
-def _rows(session: int, ids: Mapping[bytes, int], blobs: Mapping[bytes, Blob]) -> list[dict[str, Any]]:
+def _rows(cipher: Cipher, session: int, ids: Mapping[bytes, int], blobs: Mapping[bytes, Blob]) -> list[dict[str, Any]]:
     return [
-        {"session": session, "id": id, "hash": digest, "type": blobs[digest].type, "data": blobs[digest].data}
+        {
+            "session": session,
+            "id": id,
+            "hash": cipher.digest(digest, session),
+            "type": blobs[digest].type,
+            "data": cipher.seal(blobs[digest].data, DATA, session, id),
+        }
         for digest, id in ids.items()
     ]
 
 
 def _found(conn: Connection, t: Tables, session: int, hashes: Sequence[bytes]) -> dict[bytes, int]:
     found: dict[bytes, int] = {}
-    for batch in batches(hashes):
+    hash_of = {t.cipher.digest(hash, session): hash for hash in hashes}
+    for batch in batches(list(hash_of)):
         rows = conn.execute(prepared(conn, t).hashes, {"of": session, "hashes": batch})
-        found.update((bytes(digest), id) for digest, id in rows)
+        found.update((hash_of[bytes(digest)], id) for digest, id in rows)
     return found
 
 
@@ -64,7 +73,7 @@ def fetch(conn: Connection, t: Tables, remembered: Remembered, session: int, ids
             found[id] = blob
     for batch in batches(sorted(missing)):
         rows = conn.execute(prepared(conn, t).items, {"of": session, "ids": batch})
-        fresh = {id: Blob(type, bytes(data)) for id, type, data in rows}
+        fresh = {id: Blob(type, t.cipher.open(bytes(data), DATA, session, id)) for id, type, data in rows}
         remembered.blobs.put(fresh.items())
         found.update(fresh)
     return found
@@ -75,7 +84,7 @@ def every(conn: Connection, t: Tables, session: int) -> Iterator[tuple[int, Blob
     i = t.items.c
     query = select(i.id, i.type, i.data).where(i.session == session).execution_options(yield_per=STREAMED)
     for id, type, data in conn.execute(query):
-        yield id, Blob(type, bytes(data))
+        yield id, Blob(type, t.cipher.open(bytes(data), DATA, session, id))
 
 
 def logs(conn: Connection, t: Tables, session: int) -> Iterator[tuple[str, int, list[int]]]:

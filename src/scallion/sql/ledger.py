@@ -30,6 +30,8 @@ from scallion.values import Approval, ApprovalStatus, Decision
 
 STATUSES = get_args(ApprovalStatus)
 OPEN = ("pending", "decided")
+PAYLOAD, DECISION = "approvals.payload", "approvals.decision"
+TEXTS = {"payload": PAYLOAD, "decision": DECISION}
 TIMES = ("created_at", "expires_at")
 """What differs in a payload when the same is asked again."""
 
@@ -68,7 +70,7 @@ def ask(conn: Connection, t: Tables, session: int, place: Place, questions: Sequ
     _use(conn, t, session, place, except_ids=ids, refused=refused)
     a = t.approvals.c
     query = select(a.id, a.payload).where(a.session == session, a.id.in_(ids))
-    known = {row.id: row.payload for row in conn.execute(query)}
+    known = {id: t.cipher.open_text(payload, PAYLOAD, session, id) for id, payload in conn.execute(query)}
     for question in questions:
         _ask_one(conn, t, session, place, question, known.get(question.id), now)
     sessions.recount(conn, t, session)
@@ -78,11 +80,13 @@ def _ask_one(
     conn: Connection, t: Tables, session: int, place: Place, question: Question, known: str | None, now: Any
 ) -> None:
     row = _row(question, place, now)
+    stored = row["payload"]
+    row["payload"] = t.cipher.seal_text(stored, PAYLOAD, session, question.id)
     if known is None:
         bound = {"ns": place.ns, "checkpoint": place.checkpoint, "root": place.root, "task": place.task}
         first = {"session": session, "id": question.id, "status": "pending", "created": now}
         conn.execute(insert(t.approvals).values(first | bound | row))
-    elif _words(known) != _words(row["payload"]):  # asked again with other words, and nobody has answered the old ones
+    elif _words(known) != _words(stored):  # asked again with other words, and nobody has answered the old ones
         this = and_(
             t.approvals.c.session == session, t.approvals.c.id == question.id, t.approvals.c.status == "pending"
         )
@@ -97,7 +101,7 @@ def _words(stored: str) -> Any:
 
 def _row(question: Question, place: Place, now: Any) -> dict[str, Any]:
     stored = _stored(question)
-    asked = _asked(read_question(question.id, stored), "")
+    asked = _asked(_question(question.id, stored), "")
     return {
         "payload": stored,
         "kind": asked.kind,
@@ -126,8 +130,7 @@ def _expiry(value: Any, asked: Approval, now: Any) -> Any:
     return to_micros(asked.expires_at) if asked.expires_at else None
 
 
-def read_question(id: str, stored: str) -> Question:
-    """The question that a payload holds."""
+def _question(id: str, stored: str) -> Question:
     written = json.loads(stored)
     return Question(id, written["value"], written["schema"], *written.get("part", ()))
 
@@ -221,7 +224,7 @@ def page(
     if after is not None:
         query = query.where(a.no > sessions.cursor(after, 1)[0])
     rows = conn.execute(query.order_by(a.no).limit(limit + 1)).all()
-    return Page([_approval(row) for row in rows[:limit]], str(rows[limit - 1].no) if len(rows) > limit else None)
+    return Page([_approval(t, row) for row in rows[:limit]], str(rows[limit - 1].no) if len(rows) > limit else None)
 
 
 def _has_status(t: Tables, status: str, now: Any) -> ColumnElement[bool]:
@@ -244,7 +247,7 @@ def get(
     conn: Connection, t: Tables, id: str, now: Any, *, thread: str | None = None, owner: str | None = None
 ) -> Approval:
     """The approval. Raises UnknownApproval, also where several threads have it and `thread` is not given."""
-    return _approval(_found(conn, t, id, now, thread, owner))
+    return _approval(t, _found(conn, t, id, now, thread, owner))
 
 
 def decide(
@@ -279,7 +282,7 @@ def decided(
     """The approvals, where `decide` stored these decisions at that instant; else none."""
     rows = [_found(conn, t, id, to_micros(at), thread, owner) for id in chosen]
     ours = all(row.decided == to_micros(at) and row.decided_by == by for row in rows)
-    return [_approval(row) for row in rows] if ours else []
+    return [_approval(t, row) for row in rows] if ours else []
 
 
 def _checked(
@@ -287,14 +290,14 @@ def _checked(
 ) -> tuple[Row[Any], Decision]:
     read = decisions.read(decision)
     row = _found(conn, t, id, to_micros(now), thread, owner)
-    decisions.check(_approval(row), read, now=now)
+    decisions.check(_approval(t, row), read, now=now)
     return row, read
 
 
 def _store(conn: Connection, t: Tables, row: Row[Any], decision: Decision, by: str | None, now: datetime) -> None:
     values = {
         "status": "decided",
-        "decision": json.dumps(decision.to_json()),
+        "decision": t.cipher.seal_text(json.dumps(decision.to_json()), DECISION, row.session, row.id),
         "decided_by": by,
         "decided": to_micros(now),
     }
@@ -315,7 +318,7 @@ def withdraw(
     this = and_(t.approvals.c.no == row.no, t.approvals.c.status == "decided")
     values = {"status": "pending", "decision": None, "decided_by": None, "decided": None}
     if conn.execute(update(t.approvals).where(this).values(values)).rowcount != 1:
-        raise DecisionError(f"approval {id!r} is {_approval(row).status}: there is no decision to take back")
+        raise DecisionError(f"approval {id!r} is {row.shown}: there is no decision to take back")
     sessions.recount(conn, t, row.session)
     return get(conn, t, id, now, thread=row.thread)
 
@@ -324,15 +327,21 @@ def every(conn: Connection, t: Tables, session: int) -> Iterator[dict[str, Any]]
     """All approvals of a session, the oldest first: columns by name, payload and decision as data."""
     query = select(*_carried(t)).where(t.approvals.c.session == session).order_by(t.approvals.c.no)
     for row in conn.execute(query).mappings():
-        decision = json.loads(row["decision"]) if row["decision"] else None
-        yield {**row, "payload": json.loads(row["payload"]), "decision": decision}
+        opened = {
+            name: row[name] and json.loads(t.cipher.open_text(row[name], place, session, row["id"]))
+            for name, place in TEXTS.items()
+        }
+        yield {**row, **opened}
 
 
 def restore(conn: Connection, t: Tables, session: int, rows: Iterable[Mapping[str, Any]]) -> None:
     """Store approvals as `every` gave them."""
     names = [column.name for column in _carried(t)]
     for row in rows:
-        texts = {name: row[name] and json.dumps(row[name]) for name in ("payload", "decision")}
+        texts = {
+            name: row[name] and t.cipher.seal_text(json.dumps(row[name]), place, session, row["id"])
+            for name, place in TEXTS.items()
+        }
         conn.execute(insert(t.approvals).values({name: row[name] for name in names} | texts | {"session": session}))
 
 
@@ -357,19 +366,26 @@ def _found(conn: Connection, t: Tables, id: str, now: Any, thread: str | None, o
     return rows[0]
 
 
-def _approval(row: Row[Any]) -> Approval:
-    return _asked(read_question(row.id, row.payload), row.thread).replace(
+def _approval(t: Tables, row: Row[Any]) -> Approval:
+    return _asked(question_of(t, row), row.thread).replace(
         status=cast("ApprovalStatus", row.shown),
         owner=row.owner,
         requested_by=row.requested_by,
         created_at=from_micros(row.created),
         expires_at=from_micros(row.expires) if row.expires is not None else None,
-        decision=read_decision(row.decision),
+        decision=decision_of(t, row),
         decided_by=row.decided_by,
         decided_at=from_micros(row.decided) if row.decided is not None else None,
     )
 
 
-def read_decision(stored: str | None) -> Decision | None:
+def question_of(t: Tables, row: Row[*tuple[Any, ...]]) -> Question:
+    """The question that a row holds."""
+    return _question(row.id, t.cipher.open_text(row.payload, PAYLOAD, row.session, row.id))
+
+
+def decision_of(t: Tables, row: Row[*tuple[Any, ...]]) -> Decision | None:
     """The decision that a row holds."""
-    return decisions.read(json.loads(stored)) if stored else None
+    if row.decision is None:
+        return None
+    return decisions.read(json.loads(t.cipher.open_text(row.decision, DECISION, row.session, row.id)))

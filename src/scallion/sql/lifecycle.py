@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Table, and_, delete, func, insert, literal, select, tuple_, update
 
 from scallion.errors import StorageError
-from scallion.sql import checkpoints, items, ledger, sessions, writes
+from scallion.sql import checkpoints, items, ledger, resealing, sessions, writes
 from scallion.sql.encoding import is_runs, references, runs
 from scallion.sql.tables import Tables
 
@@ -56,7 +56,8 @@ def collect(conn: Connection, t: Tables, session: int) -> None:
     stored = conn.execute(select(i.id).where(i.session == session)).scalars()
     for ids in items.batches([id for id in stored if id not in used]):
         conn.execute(delete(t.items).where(i.session == session, i.id.in_(ids)))
-    size = select(func.coalesce(func.sum(func.length(i.data)), 0)).where(i.session == session).scalar_subquery()
+    length = func.length(i.data) - t.cipher.overhead
+    size = select(func.coalesce(func.sum(length), 0)).where(i.session == session).scalar_subquery()
     # The next generation: what a process remembers of this session's items holds no longer.
     s = t.sessions.c
     changes = {"generation": s.generation + 1, "version": s.version + 1, "bytes": size}
@@ -96,16 +97,17 @@ def copy(conn: Connection, t: Tables, source: str, target: str, now: Any, owner:
     new = sessions.claim(conn, t, target, now, owner).no
     if conn.execute(select(t.checkpoints.c.id).where(t.checkpoints.c.session == new).limit(1)).first():
         raise StorageError(f"the thread {target!r} exists: delete it first, or copy to another")
-    for table in (t.items, t.entries, t.checkpoints, t.writes):  # all numbers in them are the session's own
-        _copy_rows(conn, table, old, new)
-    _copy_rows(conn, t.approvals, old, new, t.approvals.c.status.in_(ledger.OPEN))
+    for name in ("items", "entries", "checkpoints", "writes"):  # all numbers in them are the session's own
+        _copy_rows(conn, t, name, old, new)
+    _copy_rows(conn, t, "approvals", old, new, t.approvals.c.status.in_(ledger.OPEN))
     _copy_tags(conn, t, old, new)
     names = (
         "owner", "agent", "title", "preview", "message_count", "bytes", "head", "progress", "status", "item_count",
         "tag_count",
     )  # fmt: skip
     row = conn.execute(select(*(t.sessions.c[name] for name in names)).where(t.sessions.c.no == old)).one()
-    conn.execute(update(t.sessions).where(t.sessions.c.no == new).values(dict(row._mapping)))
+    told = resealing.Move(t.cipher, t.cipher, old, new).sealed("sessions", dict(row._mapping))
+    conn.execute(update(t.sessions).where(t.sessions.c.no == new).values({**row._mapping, **told}))
     sessions.recount(conn, t, new)
 
 
@@ -126,7 +128,11 @@ def _copy_tags(conn: Connection, t: Tables, old: int, new: int) -> None:
     conn.execute(insert(t.session_tags).from_select(["session", "tag", "created", "updated"], chosen))
 
 
-def _copy_rows(conn: Connection, table: Table, old: int, new: int, *which: ColumnElement[bool]) -> None:
+def _copy_rows(conn: Connection, t: Tables, name: str, old: int, new: int, *which: ColumnElement[bool]) -> None:
+    if t.cipher.ids and name in resealing.SEALED:
+        resealing.copy(conn, t, name, old, new, *which)
+        return
+    table: Table = getattr(t, name)
     names = [column.name for column in table.columns if column.name not in ("no", "session")]
     chosen = select(literal(new), *(table.c[name] for name in names)).where(table.c.session == old, *which)
     conn.execute(insert(table).from_select(["session", *names], chosen))

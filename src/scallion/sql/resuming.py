@@ -23,14 +23,14 @@ def answers(conn: Connection, t: Tables, thread: str, owner: str | None = None) 
     Raises NotPaused where nothing is open, DecisionError where nothing is decided.
     """
     a = t.approvals.c
-    query = select(a.id, a.payload, a.decision).join(t.sessions, t.sessions.c.no == a.session).order_by(a.no)
+    query = select(a.session, a.id, a.payload, a.decision).join(t.sessions, t.sessions.c.no == a.session).order_by(a.no)
     query = query.where(t.sessions.c.thread == thread, a.status.in_(ledger.OPEN))
     if owner is not None:
         query = query.where(a.owner == owner)
     rows = conn.execute(query).all()
     if not rows:
         raise NotPaused(thread)
-    asked = [(ledger.read_question(row.id, row.payload), ledger.read_decision(row.decision)) for row in rows]
+    asked = [(ledger.question_of(t, row), ledger.decision_of(t, row)) for row in rows]
     found = questions.answers((question, decision) for question, decision in asked if decision is not None)
     if not found:
         waiting = sum(decision is None for _, decision in asked)

@@ -18,9 +18,9 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from sqlalchemy import Connection
 from sqlalchemy.engine import URL, Engine
 
-from scallion.errors import ConfigurationError
-from scallion.sql import checkpoints, clock, lifecycle, pruning, sessions, writes
+from scallion.sql import checkpoints, clock, lifecycle, pruning, resealing, sessions, writes
 from scallion.sql.checkpoints import StoredCheckpoint
+from scallion.sql.cipher import cipher
 from scallion.sql.clock import Clock
 from scallion.sql.closing import Closing
 from scallion.sql.engines import Database
@@ -45,6 +45,7 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
     """Keeps the threads of any LangGraph graph in a SQL database, for sync and async callers alike.
 
     `url_or_engine`: a SQLAlchemy URL (`sqlite:///agent.db`, `postgresql+psycopg://...`), an `Engine`, an `AsyncEngine`.
+    `key`: encrypts what is stored: 32 bytes or their text, or several keys, of which the first is for new values.
     `schema`: of the tables, on a server; `prefix`: of their names. `serde`: LangGraph's serializer, by default a strict
     one. `metadata_keys`: keys of `configurable` that are copied into the metadata; no others are. `auto_upgrade`:
     migrate on first use, by default for SQLite only. `clock`: gives aware times instead of the database.
@@ -63,10 +64,8 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
         auto_upgrade: bool | None = None,
         clock: Clock | None = None,
     ) -> None:
-        if key is not None:
-            raise ConfigurationError("encryption (key=...) is not available yet")
         super().__init__(serde=serde or StrictSerializer())
-        self.database = Database(url_or_engine, tables(prefix, schema), auto_upgrade=auto_upgrade, clock=clock)
+        self.database = Database(url_or_engine, tables(prefix, schema), key=key, auto_upgrade=auto_upgrade, clock=clock)
         self.metadata_keys = tuple(metadata_keys)
         self._memory = Memory()
         self.approvals = Approvals(self.database)
@@ -79,6 +78,14 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
     async def asetup(self) -> None:
         """As `setup`."""
         await self.database.asetup(upgrade=True)
+
+    def rekey(self, key: Any) -> int:
+        """Encrypt everything with another key, or with None decrypt it; how many threads that were.
+
+        Others may go on meanwhile if they have both keys, the new one first. Afterwards the database has no other key;
+        after an interruption, do it again. Raises WrongKey.
+        """
+        return resealing.rekey(self.database, cipher(key))
 
     def status(self, thread: str) -> SessionStatus | None:
         """Whether the thread is "idle", "running", "paused" or "failed"; None if there is none. Reads no checkpoint."""

@@ -18,6 +18,7 @@ from scallion.sql.tables import Tables
 if TYPE_CHECKING:
     from scallion.sql.memory import Known
 
+SEALED = ("title", "preview")
 SessionStatus = Literal["idle", "running", "paused", "failed"]
 STATUSES = get_args(SessionStatus)
 SessionOrder = Literal["updated", "created"]
@@ -106,6 +107,9 @@ def advance(conn: Connection, t: Tables, known: Known, changes: Mapping[str, Any
     values = {**changes, "of": known.session, "item_count": known.item_count}
     if known.claimed.owner is not None:
         values.pop("owner", None)
+    for name in SEALED:
+        if values.get(name) is not None:
+            values[name] = t.cipher.seal_text(values[name], f"sessions.{name}", known.session)
     if "progress" in values:
         values["status"] = "paused" if known.claimed.open_count else values["progress"]
     if isinstance(now, int):
@@ -184,8 +188,8 @@ def page(
         query = query.join(t.session_tags, g.session == s.no)
         ordered, no = g[order], g.session
     if search is not None:
-        found = (column.icontains(search, autoescape=True) for column in (s.thread, s.title, s.preview))
-        query = query.where(or_(*found))
+        columns = (s.thread,) if t.cipher.ids else (s.thread, s.title, s.preview)
+        query = query.where(or_(*(column.icontains(search, autoescape=True) for column in columns)))
     if after is not None:
         moment, last = cursor(after, 2, order)
         query = query.where(ordered <= moment, or_(ordered < moment, no < last))
@@ -208,10 +212,14 @@ def _sessions(conn: Connection, t: Tables, rows: Sequence[Row[Any]]) -> list[Ses
     if tagged := [row.no for row in rows if row.tag_count]:
         for no, tag in conn.execute(select(g.session, g.tag).where(g.session.in_(tagged))):
             tags.setdefault(no, []).append(tag)
-    return [_session(row, tags.get(row.no, ())) for row in rows]
+    return [_session(t, row, tags.get(row.no, ())) for row in rows]
 
 
-def _session(row: Row[Any], tags: Iterable[str]) -> Session:
+def _session(t: Tables, row: Row[Any], tags: Iterable[str]) -> Session:
+    title, preview = (
+        None if (text := getattr(row, name)) is None else t.cipher.open_text(text, f"sessions.{name}", row.no)
+        for name in SEALED
+    )
     return Session(
         thread=row.thread,
         status=row.status,
@@ -219,8 +227,8 @@ def _session(row: Row[Any], tags: Iterable[str]) -> Session:
         updated=from_micros(row.updated),
         owner=row.owner,
         agent=row.agent,
-        title=row.title,
-        preview=row.preview,
+        title=title,
+        preview=preview,
         message_count=row.message_count,
         pending_count=row.pending_count,
         bytes=row.bytes,

@@ -75,6 +75,14 @@ def transaction(conn: Connection, write: bool) -> Iterator[None]:
         yield
 
 
+def scrub(engine: Engine) -> None:
+    """Write the file anew, so that nothing is left in it of what was deleted or changed."""
+    with engine.connect() as conn:
+        raw: Any = conn.connection.dbapi_connection
+        raw.execute("VACUUM")
+        raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
 class Gate:
     """Which threads are inside of SQLite: at a fork nobody may be.
 

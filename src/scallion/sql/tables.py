@@ -38,6 +38,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.types import TypeEngine
 
 from scallion.errors import ConfigurationError
+from scallion.sql.cipher import PLAIN, Cipher
 
 EXACT = "utf8mb4_bin"
 """MySQL compares texts without case by default; ids differ in case."""
@@ -45,7 +46,10 @@ EXACT = "utf8mb4_bin"
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """All tables under one prefix in one schema (None: the connection's own); `version_table` is Alembic's."""
+    """All tables under one prefix in one schema (None: the connection's own); `version_table` is Alembic's.
+
+    `cipher` seals the values in them.
+    """
 
     prefix: str
     schema: str | None
@@ -58,6 +62,7 @@ class Tables:
     writes: Table
     approvals: Table
     keyring: Table
+    cipher: Cipher = PLAIN
 
     @property
     def version_table(self) -> str:

@@ -16,6 +16,8 @@ from scallion.sql.memory import Known, Memory
 from scallion.sql.prepared import prepared
 from scallion.sql.tables import Tables
 
+LEAVES = "writes.leaves"
+
 
 @dataclass(frozen=True, slots=True)
 class NewWrites:
@@ -63,14 +65,14 @@ def put(conn: Connection, t: Tables, memory: Memory, new: NewWrites, now: Any) -
 
 def _add(conn: Connection, t: Tables, session: int, new: NewWrites, written: dict[int, list[Any]]) -> None:
     place = new.place
-    key = {"session": session, "ns": place.ns, "checkpoint": place.checkpoint, "task": place.task}
-    row = key | {"path": new.path, "leaves": pack(written)}
-    if prepared(conn, t).add_writes.run(conn, row) == 1:
+    key: dict[str, Any] = {"session": session, "ns": place.ns, "checkpoint": place.checkpoint, "task": place.task}
+    sealed = t.cipher.seal(pack(written), LEAVES, *key.values())
+    if prepared(conn, t).add_writes.run(conn, key | {"path": new.path, "leaves": sealed}) == 1:
         return
     this = and_(*(t.writes.c[name] == value for name, value in key.items()))
-    stored: dict[int, list[Any]] = unpack(bytes(conn.execute(select(t.writes.c.leaves).where(this)).scalar_one()))
-    merged = stored | {index: row for index, row in written.items() if index < 0 or index not in stored}
-    conn.execute(update(t.writes).where(this).values(leaves=pack(merged)))
+    stored = opened(t, conn.execute(select(t.writes.c.leaves).where(this)).scalar_one(), **key)
+    merged = dict(stored) | {index: row for index, row in written.items() if index < 0 or index not in stored}
+    conn.execute(update(t.writes).where(this).values(leaves=t.cipher.seal(pack(merged), LEAVES, *key.values())))
 
 
 def restore(
@@ -87,15 +89,21 @@ def every(
     w = t.writes.c
     query = select(w.ns, w.checkpoint, w.task, w.path, w.leaves).where(w.session == session)
     for ns, checkpoint, task, path, leaves in conn.execute(query.execution_options(yield_per=items.STREAMED)):
-        yield (ns, checkpoint, task), path, unpack(bytes(leaves))
+        yield (ns, checkpoint, task), path, opened(t, leaves, session, ns, checkpoint, task)
 
 
 def read(conn: Connection, t: Tables, session: int, ns: str, checkpoint: str) -> list[StoredWrite]:
     """The writes of this checkpoint, in the order of (path, task, index)."""
     found = prepared(conn, t).writes.rows(conn, of=session, within=ns, at=checkpoint)
-    rows = [write for path, task, leaves in found for write in _rows(path, task, unpack(bytes(leaves)))]
+    rows = [
+        StoredWrite(path, task, index, channel, stored)
+        for path, task, leaves in found
+        for index, (channel, stored) in opened(t, leaves, session, ns, checkpoint, task).items()
+    ]
     return sorted(rows, key=lambda write: (write.path, write.task, write.index))
 
 
-def _rows(path: str, task: str, leaves: Mapping[int, list[Any]]) -> list[StoredWrite]:
-    return [StoredWrite(path, task, index, channel, stored) for index, (channel, stored) in leaves.items()]
+def opened(t: Tables, leaves: bytes, session: int, ns: str, checkpoint: str, task: str) -> Mapping[int, list[Any]]:
+    """What a row of writes holds: (channel, leaf) by index."""
+    found: Mapping[int, list[Any]] = unpack(t.cipher.open(bytes(leaves), LEAVES, session, ns, checkpoint, task))
+    return found

@@ -4,6 +4,7 @@ import click
 
 from scallion.cli.db.portable import export, load
 from scallion.cli.db.pruning import prune
+from scallion.cli.db.rekeying import rekey
 from scallion.cli.db.schema import check, current, stamp, upgrade
 
 
@@ -12,5 +13,5 @@ def db() -> None:
     """The schema of the database, and what is kept in it."""
 
 
-for command in (upgrade, check, current, stamp, prune, export, load):
+for command in (upgrade, check, current, stamp, prune, export, load, rekey):
     db.add_command(command)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any
 
 import click
 
+from scallion.cli.options import keys
 from scallion.errors import ScallionError
 
 DEFAULT = "sqlite:///scallion.db"
@@ -24,7 +26,8 @@ def opened(command: Callable[..., None]) -> Callable[..., None]:
         from scallion.sql.tables import tables
 
         try:
-            database = Database(url, tables(prefix, schema or None), auto_upgrade=False)
+            key = keys(os.environ.get("SCALLION_KEY", ""))
+            database = Database(url, tables(prefix, schema or None), key=key, auto_upgrade=False)
             try:
                 command(database, **options)
             finally:

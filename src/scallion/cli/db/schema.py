@@ -23,7 +23,7 @@ def upgrade(database: Database, sql: bool, since: str | None) -> None:
     if sql:
         schema.script(database.tables, database.url.get_backend_name(), since)
         return
-    database.setup(upgrade=True)
+    database.upgrade()
     click.echo(f"the schema is at {schema.HEAD}")
 
 

@@ -1,0 +1,125 @@
+"""Sealed values are bound to their place and their key: another thread or another key needs them sealed anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import ColumnElement, Connection, Table, bindparam, insert, select, tuple_, update
+
+from scallion.sql import clock, keyring, schema
+from scallion.sql.cipher import Cipher, either
+from scallion.sql.clock import Clock
+from scallion.sql.encoding import Blob
+from scallion.sql.items import batches
+from scallion.sql.tables import Tables
+
+if TYPE_CHECKING:
+    from scallion.sql.engines import Database
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """What of a table is sealed, and the columns that, with the session, make up the place."""
+
+    place: tuple[str, ...]
+    bytes: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+
+
+SEALED = {
+    "items": Sealed(("id",), bytes=("data",)),
+    "checkpoints": Sealed(("ns", "id"), bytes=("leaves",), texts=("metadata",)),
+    "writes": Sealed(("ns", "checkpoint", "task"), bytes=("leaves",)),
+    "approvals": Sealed(("id",), texts=("payload", "decision")),
+    "sessions": Sealed((), texts=("title", "preview")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """From one cipher and session to another."""
+
+    source: Cipher
+    target: Cipher
+    old: int
+    new: int
+
+    def sealed(self, name: str, row: Mapping[str, Any]) -> dict[str, Any]:
+        """The columns of a row of the table `name` that are another in the new place."""
+        what = SEALED[name]
+        key = [row[column] for column in what.place]
+        found: dict[str, Any] = {}
+        for column in what.bytes:
+            data = self.source.open(bytes(row[column]), f"{name}.{column}", self.old, *key)
+            found[column] = self.target.seal(data, f"{name}.{column}", self.new, *key)
+            if name == "items":
+                found["hash"] = self.target.digest(Blob(row["type"], data).hash, self.new)
+        for column in what.texts:
+            found[column] = row[column]
+            if row[column] is not None:
+                text = self.source.open_text(row[column], f"{name}.{column}", self.old, *key)
+                found[column] = self.target.seal_text(text, f"{name}.{column}", self.new, *key)
+        return found
+
+
+def copy(conn: Connection, t: Tables, name: str, old: int, new: int, *which: ColumnElement[bool]) -> None:
+    """Copy the rows of a table to another session."""
+    table: Table = getattr(t, name)
+    move = Move(t.cipher, t.cipher, old, new)
+    for rows in _rows(conn, table, table.c.session == old, *which):
+        made = [{**row, "session": new, **move.sealed(name, row)} for row in rows]
+        conn.execute(insert(table), [{key: value for key, value in row.items() if key != "no"} for row in made])
+
+
+def _rows(conn: Connection, table: Table, *which: ColumnElement[bool]) -> Iterator[Sequence[Mapping[str, Any]]]:
+    """The rows, a portion at a time."""
+    key = list(table.primary_key.columns)
+    for batch in batches([tuple(row) for row in conn.execute(select(*key).where(*which))]):
+        yield [dict(row) for row in conn.execute(select(table).where(tuple_(*key).in_(batch))).mappings()]
+
+
+def rekey(database: Database, target: Cipher) -> int:
+    """Seal every value with the first key of `target`, which the database then has as its only one; how many threads.
+
+    A thread at a time, so that others go on meanwhile; after an interruption it is done again from the start.
+    Raises WrongKey where a value opens with no key of the database's or of `target`.
+    """
+    old = replace(database.tables, cipher=either(database.tables.cipher, target))
+    new = replace(database.tables, cipher=target)
+    database.unchecked(lambda conn: _begin(conn, old, new, database.clock), write=True)
+    count, last = 0, 0
+    while no := database.unchecked(partial(_next_thread, t=old, target=target, last=last), write=True):
+        count, last = count + 1, no
+    database.unchecked(lambda conn: keyring.keep_only(conn, new), write=True)
+    database.scrub()
+    database.tables = new
+    return count
+
+
+def _begin(conn: Connection, old: Tables, new: Tables, now: Clock | None) -> None:
+    schema.check(conn, old)
+    keyring.require(conn, old)
+    keyring.add(conn, new, clock.stamp(conn, now))
+
+
+def _next_thread(conn: Connection, t: Tables, target: Cipher, last: int) -> int | None:
+    """Seal the first session after `last` anew: its number, from 1 on; None if there is none."""
+    s = t.sessions.c
+    no: int | None = conn.execute(select(s.no).where(s.no > last).order_by(s.no).limit(1).with_for_update()).scalar()
+    if no is not None:
+        for name in SEALED:
+            _seal(conn, getattr(t, name), name, Move(t.cipher, target, no, no))
+    return no
+
+
+def _seal(conn: Connection, table: Table, name: str, move: Move) -> None:
+    key = list(table.primary_key.columns)
+    mine = table.c.no if name == "sessions" else table.c.session
+    this = update(table).where(*(column == bindparam(f"of_{column.name}") for column in key))
+    for rows in _rows(conn, table, mine == move.old):
+        changed = [{f"of_{column.name}": row[column.name] for column in key} | move.sealed(name, row) for row in rows]
+        columns = SEALED[name].bytes + SEALED[name].texts + (("hash",) if name == "items" else ())
+        conn.execute(this.values({column: bindparam(column) for column in columns}), changed)

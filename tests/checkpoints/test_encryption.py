@@ -1,0 +1,239 @@
+"""Encryption: nothing readable is stored, a wrong or missing key fails closed, keys can be changed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from checkpoints.databases import everywhere, sync_kinds
+from checkpoints.graphs_that_ask import Loop
+from langchain_core.messages import HumanMessage
+from langgraph.checkpoint.conformance import checkpointer_test, validate
+from langgraph.types import Command
+from sqlalchemy import make_url, text
+
+from scallion import values
+from scallion.errors import ConfigurationError, WrongKey
+from scallion.inbox import Inbox
+from scallion.sql import resealing
+from scallion.sql.saver import SQLCheckpointer
+
+ONE, TWO = b"1" * 32, (b"2" * 32).hex()
+CONFIG: Any = {"configurable": {"thread_id": "t"}, "metadata": {"note": "canary-note"}}
+CANARIES = [b"canary-text", b"canary-note", b"pay c0?", b"canary-answer", b"canary-respond"]
+
+
+def ask(saver: SQLCheckpointer) -> dict[str, Any]:
+    """A thread that waits, with a canary wherever a person's words end up."""
+    result: dict[str, Any] = Loop(saver).graph.invoke({"messages": [HumanMessage("canary-text")]}, CONFIG)
+    id = result["__interrupt__"][0].id
+    saver.approvals.decide(id, values.respond("canary-respond"))
+    return result
+
+
+def finish(saver: SQLCheckpointer) -> str:
+    """Answer everything that is asked; the last message of the thread."""
+    graph = Loop(saver).graph
+    while interrupts := graph.get_state(CONFIG).interrupts:
+        graph.invoke(Command(resume={one.id: "canary-answer" for one in interrupts}), CONFIG)
+    return str(graph.get_state(CONFIG).values["messages"][-1].content)
+
+
+def dumped(url: str, folder: Path) -> bytes:
+    """All bytes that a database consists of."""
+    parts = make_url(url)
+    if parts.get_backend_name() == "sqlite":
+        return b"".join(path.read_bytes() for path in folder.iterdir() if path.name.startswith("test.db"))
+    plain = parts.set(drivername=parts.get_backend_name())
+    command = ["pg_dump", "--inserts", plain.render_as_string(False)]
+    if plain.drivername == "mysql":
+        where = f"--host={parts.host}", f"--port={parts.port}", f"--user={parts.username}"
+        command = ["mariadb-dump", *where, "--skip-hex-blob", str(parts.database)]
+    try:
+        return subprocess.run(command, capture_output=True, check=True).stdout
+    except FileNotFoundError:
+        pytest.skip(f"NO {command[0]} here")
+
+
+def hidden(data: bytes) -> list[bytes]:
+    """The canaries that are not found, neither as they are nor as pg_dump writes bytes."""
+    return [one for one in CANARIES if one not in data and one.hex().encode() not in data]
+
+
+files = pytest.mark.parametrize("database", ["file", "postgresql", "mariadb"], indirect=True)
+
+
+@files
+def test_nothing_readable_is_stored(database: str, tmp_path: Path) -> None:
+    """Messages, metadata, writes, questions, decisions, titles and previews; without a key all of it is found."""
+    with SQLCheckpointer(database, key=ONE) as saver:
+        ask(saver)
+        assert hidden(dumped(database, tmp_path)) == CANARIES  # while it waits
+        assert finish(saver) == "done"
+        saver.copy_thread("t", "u")
+        assert saver.sessions.get("u").title == "canary-text"  # type: ignore[union-attr]
+    assert hidden(dumped(database, tmp_path)) == CANARIES
+
+
+@files
+def test_the_canaries_are_where_they_are_looked_for(database: str, tmp_path: Path) -> None:
+    with SQLCheckpointer(database) as saver:
+        ask(saver)
+        finish(saver)
+    assert hidden(dumped(database, tmp_path)) == []
+
+
+@everywhere
+async def test_a_wrong_or_missing_key_fails_closed(database: str) -> None:
+    if database == "sqlite://":
+        pytest.skip("what lies in memory is opened once")
+    with SQLCheckpointer(database, key=ONE) as saver:
+        ask(saver)
+    for key, said in ((None, "give key="), (TWO, "is not given")):
+        for opened in (SQLCheckpointer(database, key=key), Inbox(database, key=key)):
+            async with opened:
+                with pytest.raises(WrongKey, match=said):
+                    opened.approvals.list()
+                with pytest.raises(WrongKey, match=said):
+                    await opened.sessions.alist()
+    async with SQLCheckpointer(database, key=[TWO, ONE]) as saver:  # the old key is still known
+        assert len((await saver.approvals.alist(None)).items) == 2
+
+
+def test_a_plain_database_is_not_mixed(database: str) -> None:
+    with SQLCheckpointer(database) as saver:
+        ask(saver)
+    with SQLCheckpointer(database, key=ONE) as saver, pytest.raises(WrongKey, match="scallion db rekey"):
+        saver.get_tuple(CONFIG)
+
+
+COPIED = {
+    "items": "UPDATE items SET data = (SELECT data FROM items WHERE id = 1) WHERE id = 0",
+    "leaves": "UPDATE checkpoints SET leaves = (SELECT leaves FROM checkpoints ORDER BY id LIMIT 1)",
+    "metadata": "UPDATE checkpoints SET metadata = (SELECT metadata FROM checkpoints ORDER BY id LIMIT 1)",
+    "other thread": "UPDATE checkpoints SET metadata = 'AAAA'",
+}
+
+
+@pytest.mark.parametrize("change", COPIED.values(), ids=COPIED.keys())
+def test_a_value_that_was_moved_does_not_open(database: str, change: str) -> None:
+    with SQLCheckpointer(database, key=ONE) as saver:
+        ask(saver)
+        saver.database.run(lambda conn: conn.execute(text(change)), write=True)
+    with SQLCheckpointer(database, key=ONE) as saver, pytest.raises(WrongKey):
+        list(saver.list(CONFIG))
+
+
+def test_a_question_of_another_thread_does_not_open(database: str) -> None:
+    """Approving a harmless call must not approve another."""
+    with SQLCheckpointer(database, key=ONE) as saver:
+        ask(saver)
+        saver.copy_thread("t", "u")
+        swap = "UPDATE approvals SET payload = (SELECT payload FROM approvals b WHERE b.id = approvals.id LIMIT 1)"
+        saver.database.run(lambda conn: conn.execute(text(swap)), write=True)
+        assert saver.approvals.list(None, thread="t").items
+        with pytest.raises(WrongKey, match=r"approvals\.payload was changed or moved"):
+            saver.approvals.list(None, thread="u")
+
+
+@files
+def test_keys_are_changed(database: str, tmp_path: Path) -> None:
+    """From none to one, to another, and back to none; the thread goes on each time."""
+    with SQLCheckpointer(database) as saver:
+        ask(saver)
+        assert saver.rekey(ONE) == 1
+        assert len(list(saver.list(CONFIG))) == 3
+    if database.startswith("sqlite"):  # a server frees old rows in its own time
+        assert hidden(dumped(database, tmp_path)) == CANARIES
+    with SQLCheckpointer(database, key=ONE) as saver:
+        assert saver.rekey(TWO) == 1
+    with SQLCheckpointer(database, key=ONE) as saver, pytest.raises(WrongKey):
+        saver.get_tuple(CONFIG)
+    with SQLCheckpointer(database, key=TWO) as saver:
+        assert finish(saver) == "done"
+        assert saver.rekey(None) == 1
+    with SQLCheckpointer(database) as saver:
+        assert len(list(saver.list(CONFIG))) == 5
+        assert saver.sessions.get("t").preview == "done"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("path", [(None, ONE), (ONE, TWO), (TWO, None)], ids=["on", "other", "off"])
+def test_an_interrupted_change_is_done_again(database: str, path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, after = path
+    with SQLCheckpointer(database, key=before) as saver:
+        ask(saver)
+        saver.copy_thread("t", "u")
+        real = resealing._next_thread
+
+        def dies(*args: Any, last: int, **options: Any) -> int | None:
+            if last:
+                raise KeyboardInterrupt
+            return real(*args, last=last, **options)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(resealing, "_next_thread", dies)
+            with pytest.raises(KeyboardInterrupt):
+                saver.rekey(after)
+    with SQLCheckpointer(database, key=before) as saver:
+        if after is not None:
+            with pytest.raises(WrongKey):
+                saver.get_tuple(CONFIG)
+        assert saver.rekey(after) == 2
+    with SQLCheckpointer(database, key=after) as saver:
+        assert finish(saver) == "done"
+        assert len(list(saver.list({"configurable": {"thread_id": "u"}}))) == 3
+
+
+def test_a_rekey_with_the_wrong_key_changes_nothing(database: str) -> None:
+    with SQLCheckpointer(database, key=ONE) as saver:
+        ask(saver)
+    for wrong in (None, TWO):
+        with SQLCheckpointer(database, key=wrong) as saver, pytest.raises(WrongKey):
+            saver.rekey(b"3" * 32)
+    with SQLCheckpointer(database, key=ONE) as saver:
+        assert finish(saver) == "done"
+
+
+def test_equal_items_are_still_stored_once(database: str) -> None:
+    """Also after the memory of the process is gone."""
+    for _ in range(3):
+        with SQLCheckpointer(database, key=ONE) as saver:
+            Loop(saver).graph.update_state(CONFIG, {"messages": [HumanMessage("the same " * 9, id="1")]}, "chat")
+    with SQLCheckpointer(database, key=ONE) as saver:
+        found = saver.database.run(lambda conn: conn.execute(text("SELECT hash FROM items")).scalars().all())
+    assert len(found) == len(set(found))
+    assert len(found) < 8
+
+
+@pytest.mark.parametrize("key", ["secret-password", b"secret", "x" * 64, 7, [], [ONE, "secret"], "é" * 43], ids=repr)
+def test_what_is_no_key_is_refused(key: Any) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        SQLCheckpointer("sqlite://", key=key)
+    assert "secret" not in str(raised.value).replace("secrets", "")
+
+
+@pytest.mark.parametrize("written", [bytes.hex, lambda raw: __import__("base64").b64encode(raw).decode()])
+def test_a_key_may_be_written_down(database: str, written: Callable[[bytes], str]) -> None:
+    raw = os.urandom(32)
+    with SQLCheckpointer(database, key=raw) as saver:
+        ask(saver)
+    with SQLCheckpointer(database, key=f"{written(raw)}\n") as saver:
+        assert finish(saver) == "done"
+
+
+@sync_kinds
+async def test_it_conforms_with_a_key(database: str) -> None:
+    @checkpointer_test(name="encrypted")
+    async def encrypted() -> Any:
+        async with SQLCheckpointer(database, key=ONE) as saver:
+            for one in (await saver.sessions.alist(limit=500)).items:
+                await saver.adelete_thread(one.thread)
+            yield saver
+
+    report = await validate(encrypted)
+    assert report.passed_all()
+    assert sum(result.detected for result in report.results.values()) == 8
