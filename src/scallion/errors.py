@@ -230,7 +230,7 @@ class NotSerializable(StorageError):
 
 
 class TypeBlocked(StorageError):
-    """A stored value is of a type that is not on the allow-list."""
+    """A stored value is of a type that is not on the allow-list, is gone, or does not take what it held."""
 
 
 class WrongKey(StorageError):

@@ -2,170 +2,234 @@
 
 from __future__ import annotations
 
-import re
-import uuid
-from collections import deque
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, time, timedelta, timezone
-from decimal import Decimal
-from enum import Enum
-from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict
-from zoneinfo import ZoneInfo
+from typing import Any, TypedDict
 
 import pytest
-from checkpoints.test_storage import Writer, message
-from langchain_core.documents import Document
+from checkpoints import kinds
+from checkpoints.databases import everywhere
+from checkpoints.kinds import ALLOWED, Model, Pair, Plain, told
+from checkpoints.test_storage import Writer
+from checkpoints.test_types import KINDS, REFUSED
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.graph import START, StateGraph
-from langgraph.types import Command, Interrupt, Send, interrupt
+from langgraph.types import Command, interrupt
 from pydantic import BaseModel
 
-from scallion.errors import NotSerializable
+from scallion.errors import NotSerializable, TypeBlocked
 from scallion.sql.saver import SQLCheckpointer
 
-
-class Model(BaseModel):
-    n: int = 1
-
-
-@dataclass
-class Row:
-    n: int = 1
-    late: int = field(default=0, init=False)
+LISTED = [(kind.__module__, kind.__name__) for kind in ALLOWED]
+LONG = "x" * 300
+"""With it a list or dict is long enough to be taken apart."""
 
 
-@dataclass
-class Plain:
-    n: Any = 1
-
-
-class Colour(Enum):
-    RED = 1
-
-
-class Pair(NamedTuple):
-    a: int
-    b: int
-
-
-class Mine(HumanMessage):
-    pass
-
-
-COMES_BACK: dict[str, Any] = {
-    "big": 2**80,
-    "negative": -(2**64),
-    "64 bits": [2**63, 2**64 - 1, -(2**63)],
-    "deep big": {"a": [{"b": (2**70, "x" * 300)}]},
-    "tuple": (1, (2, [3, ()])),
-    "set": {1, "a", (1, 2)},
-    "frozenset": frozenset((1, 2**90)),
-    "deque": deque([1, 2], maxlen=4),
-    "decimal": [Decimal("1.10"), Decimal("Infinity")],
-    "utc": datetime(2026, 1, 1, tzinfo=UTC),
-    "offset": datetime(2026, 1, 1, tzinfo=timezone(timedelta(hours=2), "here")),
-    "zone": datetime(2026, 10, 25, 2, 30, tzinfo=ZoneInfo("Europe/Berlin"), fold=1),
-    "naive": datetime(2026, 1, 1, 1, 1, 1, 1),
-    "times": [date(2026, 1, 1), time(1, 2, tzinfo=UTC), timedelta(-1, 5), ZoneInfo("Europe/Rome")],
-    "uuid": uuid.UUID(int=7),
-    "nan": [float("nan"), float("-inf"), -0.0],
-    "surrogates": ["\ud800", {"a": ("x\udfff" * 90,)}],
-    "bytes": [b"\0\xff", {"a": b""}],
-    "other": [Path("/a/b"), re.compile("a+", re.IGNORECASE), ip_address("::1")],
-    "keys": {1: "a", (1, 2): "b", None: "c", False: "d"},
-    "send": [Send("n", {"x": 2**80, "y": (1,)})],
-    "interrupt": (Interrupt(value=(2**80,), id="1"),),
-    "command": Command(update={"a": (1,)}, resume="x"),
-    "documents": ToolMessage("x", tool_call_id="1", artifact=[Document("x", metadata={"a": (1,)})]),
-    "arguments": AIMessage("", tool_calls=[{"name": "f", "args": {"x": 2**80}, "id": "1", "type": "tool_call"}]),
-    "extra": HumanMessage("\ud800", id="1", mood=("calm",)),
-    "messages": [message(n) for n in range(8)],
-}
-
-REFUSED: dict[str, tuple[Any, str]] = {
-    "model": (Model(), "Model"),
-    "models": ([{"a": (Model(),)}], "Model"),
-    "dataclass": ({"a": Plain()}, "Plain"),
-    "enum": ([Colour.RED], "Colour"),
-    "pair": (Pair(1, 2), "Pair"),
-    "artifact": (ToolMessage("x", tool_call_id="1", artifact=Model()), "Model"),
-    "artifacts": ([ToolMessage("x", tool_call_id="1", artifact={"a": [Colour.RED]})], "Colour"),
-    "additional": (HumanMessage("x", additional_kwargs={"a": Plain()}), "Plain"),
-    "subclass": (Mine("x"), "Mine"),
-    "send": ([Send("n", Model())], "Model"),
-    "object": (object(), "object"),
-    "function": ([len], "builtin_function_or_method"),
-    "nested error": ([ValueError("x")], "ValueError"),
-}
-
-
-def told(value: Any) -> Any:
-    """What the value is, types included: NaN is not equal to itself, and 1 is equal to True."""
-    if isinstance(value, dict):
-        return {key: told(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value), [told(part) for part in value]
-    return type(value), repr(value)
-
-
-@pytest.mark.parametrize("value", COMES_BACK.values(), ids=COMES_BACK)
+@pytest.mark.parametrize("value", KINDS.values(), ids=KINDS)
 def test_a_value_comes_back(database: str, value: Any) -> None:
+    values = {"c": value, "list": [LONG, value, (value,)], "dict": {"a": LONG, "deep": [value]}}
+    versions = dict.fromkeys(values, 1)
     with SQLCheckpointer(database) as saver:
-        id = Writer(saver).put(None, {"c": value, "d": {"deep": [value]}}, {"c": 1, "d": 1}, {"c": 1, "d": 1})
+        id = Writer(saver.with_allowlist(LISTED)).put(None, values, versions, versions)
         place = {"configurable": {"thread_id": "t", "checkpoint_ns": "", "checkpoint_id": id}}
-        saver.put_writes(place, [("c", value), ("__resume__", [value])], "task")
+        saver.with_allowlist(LISTED).put_writes(place, [("c", value), ("__resume__", [value])], "task")
     with SQLCheckpointer(database) as other:
-        back = Writer(other).get(id)
-        assert told(back) == told({"c": value, "d": {"deep": [value]}})
-        found = other.get_tuple(place)
+        found = other.with_allowlist(LISTED).get_tuple(place)
         assert found is not None
-        assert {name: told(written) for _, name, written in found.pending_writes or ()} == {
-            "c": told(value),
-            "__resume__": told([value]),
+        assert {name: told(found.checkpoint["channel_values"][name]) for name in values} == {
+            name: told(one) for name, one in values.items()
         }
+        written = {name: told(one) for _, name, one in found.pending_writes or ()}
+        assert written == {"c": told(value), "__resume__": told([value])}
 
 
-@pytest.mark.parametrize(("value", "type"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize(("value", "type"), [one for name, one in REFUSED.items() if "deep" not in name])
 def test_a_value_is_refused(saver: SQLCheckpointer, value: Any, type: str) -> None:
-    writer = Writer(saver)
+    allowed = saver.with_allowlist({*LISTED, ("pathlib", "Own")})
+    writer = Writer(allowed)
     first = writer.put(None, {"c": 1}, {"c": 1}, {"c": 1})
-    for _ in range(2):
-        with pytest.raises(NotSerializable) as refused:
-            writer.put(first, {"c": value}, {"c": 2}, {"c": 2})
-        assert (refused.value.channel, refused.value.type) == ("c", type)
     place = {"configurable": {"thread_id": "t", "checkpoint_ns": "", "checkpoint_id": first}}
-    with pytest.raises(NotSerializable):
-        saver.put_writes(place, [("c", value)], "task")
+    for held in (value, [LONG, value], {"a": LONG, "b": {"c": value}}):
+        with pytest.raises(NotSerializable) as refused:
+            writer.put(first, {"c": held}, {"c": 2}, {"c": 2})
+        assert refused.value.channel == "c"
+        assert refused.value.type in (type, "list", "dict")
+        with pytest.raises(NotSerializable):
+            allowed.put_writes(place, [("c", held)], "task")
     assert writer.get(first) == {"c": 1}
 
 
-ALLOWED = [Model(n=2), Plain(n=(1,)), Colour.RED, Pair(1, 2), Mine("x")]
+@pytest.mark.parametrize("value", [Model(), Plain(), kinds.Colour.RED, Pair(1, 2), kinds.Old(), kinds.Text("x")])
+def test_a_type_that_is_not_listed_is_refused(saver: SQLCheckpointer, value: Any) -> None:
+    for held in ([{"a": (value,)}], ToolMessage("x", tool_call_id="1", artifact=value), {LONG: value}):
+        with pytest.raises(NotSerializable, match=r"checkpoints\.kinds\.\w+ is not on the allow-list") as refused:
+            Writer(saver).put(None, {"c": held}, {"c": 1}, {"c": 1})
+        assert refused.value.type == type(value).__name__
 
 
-@pytest.mark.parametrize("value", ALLOWED, ids=lambda value: type(value).__name__)
-def test_an_allowed_type_comes_back(saver: SQLCheckpointer, value: Any) -> None:
-    allowed = saver.with_allowlist({(type(value).__module__, type(value).__name__)})
-    for one in (value, ToolMessage("x", tool_call_id="1", artifact=[value])):
-        writer = Writer(allowed)
-        assert told(writer.get(writer.put(None, {"c": one}, {"c": 1}, {"c": 1}))) == told({"c": one})
-        with pytest.raises(NotSerializable):
-            Writer(saver).put(None, {"c": one}, {"c": 1}, {"c": 1})
-
-
-def test_an_allowed_type_that_comes_back_changed_is_refused(saver: SQLCheckpointer) -> None:
-    allowed = saver.with_allowlist({(Row.__module__, "Row")})
+def test_an_error_is_kept_as_langgraph_keeps_it_and_nowhere_else(saver: SQLCheckpointer) -> None:
+    writer = Writer(saver)
+    first = writer.put(None, {"c": 1}, {"c": 1}, {"c": 1})
+    place: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": "", "checkpoint_id": first}}
+    saver.put_writes(place, [("__error__", ValueError("x"))], "task")
+    found = saver.get_tuple(place)
+    assert found is not None
+    assert found.pending_writes == [("task", "__error__", "ValueError('x')")]
     with pytest.raises(NotSerializable):
-        Writer(allowed).put(None, {"c": Row()}, {"c": 1}, {"c": 1})
+        saver.put_writes(place, [("c", ValueError("x"))], "other")
 
 
-def test_a_value_that_contains_itself_is_refused(saver: SQLCheckpointer) -> None:
-    round_and_round: list[Any] = []
-    round_and_round.append(round_and_round)
-    with pytest.raises(NotSerializable):
-        Writer(saver).put(None, {"c": round_and_round}, {"c": 1}, {"c": 1})
+NAME = "a\0b \\u0000"
+ODD = 'a\0b\ud800 \\u0000 "q" \x7f\U0001f600'
+
+
+@everywhere
+def test_every_character_comes_back(database: str) -> None:
+    """CP-06: NUL and lone surrogates, in every place that a text can come to."""
+    with SQLCheckpointer(database, auto_upgrade=True) as saver:
+        messages = [HumanMessage(ODD, id="1"), AIMessage(ODD, id="2"), ToolMessage(ODD, tool_call_id="1", id="3")]
+        checkpoint: Any = {**empty_checkpoint(), "channel_values": {"messages": messages}}
+        checkpoint["channel_versions"] = {"messages": 1}
+        config: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+        stored = saver.put(config, checkpoint, {"source": "loop", "step": 1, "note": [ODD]}, {"messages": 1})  # type: ignore[typeddict-unknown-key]
+        saver.put_writes(stored, [("messages", [HumanMessage(ODD)]), (NAME, {ODD: ODD})], "task", "path")
+        found = saver.get_tuple(stored)
+        assert found is not None
+        assert found.checkpoint["channel_values"] == {"messages": messages}
+        assert found.metadata["note"] == [ODD]  # type: ignore[typeddict-item]
+        assert found.pending_writes == [("task", "messages", [HumanMessage(ODD)]), ("task", NAME, {ODD: ODD})]
+        assert [one.thread for one in saver.sessions.list(search="u0000").items] == ["t"]
+        with pytest.raises(NotSerializable, match="the name of a channel"):
+            saver.put_writes(stored, [("\ud800", 1)], "task")
+
+
+STATE = """
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypedDict
+from langgraph.graph import START, StateGraph
+from pydantic import BaseModel
+from scallion import NotSerializable, SQLCheckpointer, TypeBlocked
+
+class Order(BaseModel):
+    class Kind(Enum):
+        BOOK = "book"
+    kind: Kind
+    size: tuple[int, int] = (1, 2)
+
+@dataclass
+class Note:
+    order: Order
+
+class Other(BaseModel):
+    n: int = 1
+
+class State(TypedDict):
+    note: Note
+    any: Any
+
+def graph_of(saver, node=lambda state: {"any": (1,)}):
+    return StateGraph(State).add_node("node", node).add_edge(START, "node").compile(checkpointer=saver)
+
+config = {"configurable": {"thread_id": "t"}}
+"""
+
+
+def run(code: str, folder: Path) -> str:
+    """What a new process prints that has the state's classes in a module `shop`."""
+    (folder / "shop.py").write_text(STATE)
+    path = ":".join([str(folder), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-c", "from shop import *\n" + code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": path, "LANGGRAPH_STRICT_MSGPACK": "true"},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def test_classes_of_a_state_are_listed_by_langgraph(database: str, tmp_path: Path) -> None:
+    code = f"""
+with SQLCheckpointer({database!r}) as saver:
+    graph_of(saver).invoke({{"note": Note(Order(kind=Order.Kind.BOOK))}}, config)
+    try:
+        graph_of(saver, lambda state: {{"any": Other()}}).invoke({{"any": 2}}, config)
+    except NotSerializable as error:
+        print(error.channel, error.type)
+with SQLCheckpointer({database!r}) as saver:
+    note = graph_of(saver).get_state(config).values["note"]
+    print(note == Note(Order(kind=Order.Kind.BOOK)), type(note.order.size))
+    try:
+        saver.get_tuple(config)
+    except TypeBlocked as error:
+        print(error)
+"""
+    refused, same, blocked = run(code, tmp_path).splitlines()
+    assert (refused, same) == ("any Other", "True <class 'tuple'>")
+    assert blocked.startswith("a stored value is of type shop.Order.Kind, which is not on the allow-list: set")
+
+
+def stored(saver: SQLCheckpointer, value: Any) -> Callable[[], Any]:
+    """Gives the value back, as often as it is called."""
+    allowed = Writer(saver.with_allowlist(LISTED))
+    id = allowed.put(None, {"c": value}, {"c": 1}, {"c": 1})
+    return lambda: allowed.get(id)["c"]
+
+
+@pytest.mark.parametrize("value", [Model(), Plain(), kinds.Colour.RED, Pair(1), kinds.Text("x"), Model.Part()])
+def test_a_class_that_is_gone_is_an_error(saver: SQLCheckpointer, value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = stored(saver, [value])
+    assert read() == [value]
+    outer, _, name = type(value).__qualname__.rpartition(".")
+    monkeypatch.delattr(getattr(kinds, outer) if outer else kinds, name)
+    with pytest.raises(TypeBlocked, match=rf"checkpoints\.kinds\.[\w.]*{name}, which is not there: keep the name"):
+        read()
+
+
+class Before(BaseModel):
+    n: int = 1
+    gone: int = 5
+
+
+class After(BaseModel):
+    n: int = 1
+    added: tuple[int, ...] = (1,)
+
+
+class Stricter(BaseModel):
+    n: int
+    needed: int
+
+
+@dataclass
+class Sooner:
+    n: int = 1
+    gone: int = 5
+
+
+@dataclass(slots=True)
+class Later:
+    n: int = 1
+    added: tuple[int, ...] = field(default_factory=lambda: (1,))
+
+
+def test_a_class_that_has_changed_is_called(saver: SQLCheckpointer, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = saver.with_allowlist({(__name__, "Before"), (__name__, "Sooner")})
+    writer = Writer(listed)
+    id = writer.put(None, {"a": Before(n=2), "b": Sooner(n=2)}, {"a": 1, "b": 1}, {"a": 1, "b": 1})
+    here = sys.modules[__name__]
+    monkeypatch.setattr(here, "Before", After)
+    monkeypatch.setattr(here, "Sooner", Later)
+    assert writer.get(id) == {"a": After(n=2, added=(1,)), "b": Later(n=2, added=(1,))}
+    monkeypatch.setattr(here, "Before", Stricter)
+    with pytest.raises(TypeBlocked, match=r"Before, which does not take what was stored: ValidationError$"):
+        writer.get(id)
 
 
 class State(TypedDict):
@@ -194,3 +258,11 @@ def test_big_answers_and_values_run(saver: SQLCheckpointer) -> None:
     graph = graph_of(saver, lambda state: {"value": (interrupt("how many?"), state["value"])})
     graph.invoke({"value": 2**70}, config)
     assert graph.invoke(Command(resume=2**80), config) == {"value": (2**80, 2**70)}
+
+
+@pytest.mark.parametrize("metadata", [{"a": object()}, {"a": {1: 2}}, {"a": {(1,): 2}}, {"a": [b"x"]}, {"a": {1, 2}}])
+def test_metadata_is_plain_data(saver: SQLCheckpointer, metadata: dict[str, Any]) -> None:
+    config: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+    with pytest.raises(NotSerializable) as refused:
+        saver.put(config, empty_checkpoint(), metadata, {})  # type: ignore[arg-type]
+    assert refused.value.channel == "metadata"

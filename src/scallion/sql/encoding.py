@@ -103,17 +103,25 @@ Plan = Blob | Many | Keyed
 
 def plan(codec: Dumps, channel: str, value: Any, before: Sequence[Series] = ()) -> Plan:
     """How `value` will be stored; `before` are the channel's lists that are known. Raises NotSerializable."""
+    if not _is_text(channel):
+        raise NotSerializable(channel, "str", "the name of a channel must not hold half of a surrogate pair")
     try:
-        if type(value) is dict and 0 < len(value) <= WIDE and all(type(key) is str for key in value):
+        if type(value) is dict and 0 < len(value) <= WIDE and all(map(_is_text, value)):
             return _apart(codec, value, Keyed({key: _listed(codec, part, ()) for key, part in value.items()}))
         return _listed(codec, value, before)
     except (TypeError, ValueError, RecursionError) as error:  # the encoder's error is a TypeError
-        raise NotSerializable(channel, _blamed(codec, value, error), type(error).__name__) from None
+        reason = str(error) if isinstance(error, Refused) else type(error).__name__
+        raise NotSerializable(channel, _blamed(codec, value, error), reason) from None
+
+
+def _is_text(key: Any) -> bool:
+    """Whether it can stand in a leaf as it is; lone surrogates cannot."""
+    return type(key) is str and (key.isascii() or key.encode("utf-8", "replace").decode() == key)
 
 
 def _blamed(codec: Dumps, value: Any, error: Exception) -> str:
-    if isinstance(error, Refused) and error.type:
-        return error.type
+    if isinstance(error, Refused):
+        return error.type or type(value).__name__
     try:
         return _culprit(codec, value)
     except RecursionError:  # it contains itself

@@ -83,8 +83,10 @@ class Translation:
         allowed = {key: place[key] for key in self.metadata_keys if key in place}
         merged = get_checkpoint_metadata({"metadata": config.get("metadata") or {}, "configurable": allowed}, metadata)
         try:
+            if not _has_names(merged):
+                raise NotSerializable("metadata", "dict", "its keys must be texts")
             return cast("dict[str, Any]", json.loads(json.dumps(merged)))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise NotSerializable("metadata", type(error).__name__) from None
 
     def writes(self, config: RunnableConfig, rows: Sequence[tuple[str, Any]], task: str, path: str) -> NewWrites:
@@ -97,7 +99,11 @@ class Translation:
             place=_place(config, task),
             path=path,
             rows=[
-                (WRITES_IDX_MAP.get(channel, index), channel, encoding.plan(self.codec, channel, value))
+                (
+                    WRITES_IDX_MAP.get(channel, index),
+                    channel,
+                    encoding.plan(self.codec, channel, _written(channel, value)),
+                )
                 for index, (channel, value) in enumerate(rows)
             ],
             questions=questions(interrupts),
@@ -135,6 +141,18 @@ class Translation:
 
     def _value(self, write: StoredWrite, contents: Contents) -> Any:
         return encoding.value(self.codec, write.leaf, contents.items)
+
+
+def _has_names(value: Any) -> bool:
+    """Whether all keys of dicts are texts: JSON would make texts of them."""
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _has_names(part) for key, part in value.items())
+    return all(map(_has_names, value)) if isinstance(value, list | tuple) else True
+
+
+def _written(channel: str, value: Any) -> Any:
+    """What a task wrote; of the error that it failed with, LangGraph's savers keep what they can show."""
+    return repr(value) if channel == ERROR and isinstance(value, BaseException) else value
 
 
 def _place(config: RunnableConfig, task: str) -> Place:
