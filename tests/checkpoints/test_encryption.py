@@ -237,3 +237,14 @@ async def test_it_conforms_with_a_key(database: str) -> None:
     report = await validate(encrypted)
     assert report.passed_all()
     assert sum(result.detected for result in report.results.values()) == 8
+
+
+def test_a_thread_is_carried_to_another_key(database: str) -> None:
+    """What is exported is readable: it is the file that has to be kept safe then."""
+    with SQLCheckpointer(database, key=ONE) as saver, SQLCheckpointer("sqlite://", key=TWO) as other:
+        ask(saver)
+        lines = list(saver.sessions.export("t"))
+        assert any("canary-note" in line for line in lines)
+        other.sessions.load(lines)
+        assert {one.status for one in other.approvals.list(None).items} == {"decided", "pending"}
+        assert finish(other) == "done"
