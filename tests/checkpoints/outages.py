@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Engine, create_engine, event, make_url, text
+from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.pool import NullPool
 
 from scallion.sql.engines import Database
@@ -23,16 +23,29 @@ def _admin(url: str) -> Engine:
     return create_engine(where, isolation_level="AUTOCOMMIT", poolclass=NullPool)
 
 
+OTHERS = {
+    "postgresql": "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()",
+    "mysql": "SELECT id FROM information_schema.processlist WHERE db = database() AND id <> connection_id()",
+}
+
+
+def connections(url: str) -> list[int]:
+    """The connections to the database."""
+    with _admin(url).connect() as conn:
+        return _others(conn)
+
+
+def _others(conn: Connection) -> list[int]:
+    return list(conn.execute(text(OTHERS[conn.dialect.name])).scalars())
+
+
 def kill_all(url: str) -> int:
     """End every connection of the database, as a restart of the server does; how many there were."""
     with _admin(url).connect() as conn:
-        if conn.dialect.name == "postgresql":
-            others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-            return len(conn.execute(text(f"SELECT pg_terminate_backend(pid, 1000) {others}")).all())
-        others = "FROM information_schema.processlist WHERE db = database() AND id <> connection_id()"
-        found = conn.execute(text(f"SELECT id {others}")).scalars().all()
+        found = _others(conn)
+        kill = "SELECT pg_terminate_backend({}, 1000)" if conn.dialect.name == "postgresql" else "KILL {}"
         for id in found:
-            conn.execute(text(f"KILL {id}"))
+            conn.execute(text(kill.format(id)))
     return len(found)
 
 

@@ -11,14 +11,15 @@ import pytest
 from checkpoints.graphs_that_ask import Loop
 from checkpoints.outages import away, dying_at_commit, kill_all
 from checkpoints.workers import put
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.base import empty_checkpoint
 from sqlalchemy import Connection, insert, select, text
 
-from scallion import values
+from scallion import Agent, Paused, filters, values
 from scallion.errors import AlreadyDecided, StorageError
 from scallion.sql import failures
 from scallion.sql.saver import SQLCheckpointer
+from scallion.testing import ScriptedModel
 
 CONFIG: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
 METADATA: Any = {"source": "input", "step": -1, "parents": {}}
@@ -75,7 +76,7 @@ class AtCommit:
         return done
 
     async def ado(self, step: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        engine = self.saver.database._async_engine()
+        engine = await self.saver.database._async_engine()
         dialect = engine.dialect if engine is not None else None
         with dying_at_commit(self.saver.database, self.url, stored=self.stored, dialect=dialect) as happened:
             done = await step(*arguments, **named)
@@ -160,7 +161,7 @@ async def test_a_server_that_is_away(
     put(saver)
     assert await saver.aget_tuple(CONFIG) is not None
     kill_all(database)
-    engine = saver.database._async_engine()
+    engine = await saver.database._async_engine()
     engines = {saver.database.engine, engine.sync_engine if engine is not None else saver.database.engine}
     with ExitStack() as stack:
         for one in engines:
@@ -175,3 +176,62 @@ async def test_a_server_that_is_away(
             assert await saver.aget_tuple(CONFIG) is not None
     assert saver.get_tuple(CONFIG) is not None
     await saver.aclose()
+
+
+def call(id: str, name: str) -> AIMessage:
+    return AIMessage("", tool_calls=[{"name": name, "args": {}, "id": id}])
+
+
+@pytest.fixture
+def agent(database: str, saver: SQLCheckpointer) -> Agent:
+    """Its server restarts while a tool runs, and while the model does; one tool asks first."""
+
+    def restart() -> str:
+        """Restart."""
+        assert kill_all(database)
+        return "restarted"
+
+    def pay() -> str:
+        """Pay."""
+        return restart()
+
+    def answer(messages: Any) -> AIMessage:
+        restart()
+        return [call("1", "restart"), call("2", "pay"), AIMessage("Paid.")][(len(messages) - 1) // 2]
+
+    asks = filters.approval({"pay": True})
+    return Agent(ScriptedModel(answer), tools=[restart, pay], filters=[asks], checkpointer=saver)
+
+
+def kept(saver: SQLCheckpointer) -> list[str]:
+    found = saver.get_tuple(CONFIG)
+    assert found is not None
+    return [message.text for message in found.checkpoint["channel_values"]["messages"]]
+
+
+KEPT = ["Go", "", "restarted", "", "restarted", "Paid."]
+
+
+@servers
+async def test_a_turn_goes_on_when_the_server_restarts(database: str, saver: SQLCheckpointer, agent: Agent) -> None:
+    paused = await agent.ainvoke("Go", thread="t")
+    assert isinstance(paused, Paused)
+    kill_all(database)
+    await saver.approvals.adecide(paused.approvals[0].id, values.approve())
+    events = [event async for event in agent.astream_resume("t")]
+    assert events[-1].answer == "Paid."
+    assert kept(saver) == KEPT
+    await saver.aclose()
+
+
+@sync_servers
+def test_a_sync_turn_goes_on_when_the_server_restarts(database: str, saver: SQLCheckpointer, agent: Agent) -> None:
+    paused = list(agent.stream("Go", thread="t"))[-1]
+    assert isinstance(paused, Paused)
+    kill_all(database)
+    assert agent.resume("t", values.approve()).answer == "Paid."
+    assert kept(saver) == KEPT
+    assert agent.invoke("Go", thread="u").approvals
+    kill_all(database)
+    agent.cancel("u")
+    assert saver.approvals.list().items == []

@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import partial
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, TypeVar
-from weakref import WeakKeyDictionary, WeakSet, finalize
+from weakref import WeakSet, finalize
 
 from sqlalchemy import Connection, Engine, StaticPool
 from sqlalchemy.engine import URL
@@ -28,7 +28,8 @@ from scallion.sql.cipher import cipher
 from scallion.sql.clock import Clock, stamp
 from scallion.sql.commits import Commits
 from scallion.sql.failures import Trial, Work
-from scallion.sql.opening import THREADS, driver, opened
+from scallion.sql.loops import Loops
+from scallion.sql.opening import THREADS, async_made, file_of, opened
 from scallion.sql.tables import Tables
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class Database:
         self.is_sqlite = self.engine.dialect.name == "sqlite"
         if self.is_sqlite and t.schema is not None:
             raise ConfigurationError("SQLite has no schemas: use prefix= instead of schema=")
-        self._file = (self.url.database or ":memory:") if self.is_sqlite else None
+        self._file = file_of(self.url) if self.is_sqlite else None
         self.auto_upgrade = self.is_sqlite if auto_upgrade is None else auto_upgrade
         self.closed = False
         self._owned = isinstance(target, str | URL)
@@ -66,7 +67,7 @@ class Database:
         self._given_async = given_async
         self._ready = False
         keeps = self.is_sqlite and not self._is_given and not isinstance(self.engine.pool, StaticPool)
-        self._at_hand = sqlite.AtHand(self.engine) if keeps else None
+        self._at_hand = sqlite.AtHand(self.engine, self._file) if keeps else None
         self._inherited: list[Any] = []
         self._begin()
         _databases.add(self)
@@ -75,7 +76,7 @@ class Database:
 
     def _begin(self) -> None:
         """The locks, threads and async engines of this process."""
-        self._async: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncEngine] = WeakKeyDictionary()
+        self._loops = Loops(partial(async_made, self.url))
         self._threads: ThreadPoolExecutor | None = None
         self._guard = Lock()
         self._single: Any = RLock() if isinstance(self.engine.pool, StaticPool) else nullcontext()
@@ -93,11 +94,11 @@ class Database:
 
         They are not closed either: they are kept, so that nothing collects them.
         """
-        self._inherited += [*self._async.values(), self._threads, self.engine.pool]
+        self._inherited += [self._loops, self._threads, self.engine.pool]
         self._begin()
         if self._at_hand is not None:
             self._inherited.append(self._at_hand)
-            self._at_hand = sqlite.AtHand(self.engine)
+            self._at_hand = sqlite.AtHand(self.engine, self._file)
         if isinstance(self.engine.pool, StaticPool):  # the child has a copy of what lies in memory, and nobody else
             return
         self.engine.dispose(close=False)
@@ -119,7 +120,7 @@ class Database:
     async def arun(self, work: Work[T], *, write: bool = False, unsure: Work[T] | None = None) -> T:
         """As `run`, without blocking the event loop."""
         self._check_open()
-        engine = self._async_engine()
+        engine = await self._async_engine()
         if engine is None:
             in_thread = partial(self.run, work, write=write, unsure=unsure)
             return await asyncio.get_running_loop().run_in_executor(self._pool(), in_thread)
@@ -140,7 +141,7 @@ class Database:
     async def asetup(self, upgrade: bool) -> None:
         """As `setup`."""
         self._check_open()
-        engine = self._async_engine()
+        engine = await self._async_engine()
         if engine is None:
             await asyncio.get_running_loop().run_in_executor(self._pool(), lambda: self.setup(upgrade))
             return
@@ -177,18 +178,17 @@ class Database:
         """Close every connection that this object opened; a given engine stays open."""
         self.closed = True
         if self._at_hand is not None:
-            self._at_hand.close()
+            self._at_hand.shut()
         if not self._is_given:
             self.engine.dispose()
+        self._loops.close()
         if self._threads is not None:
             self._threads.shutdown(wait=False)
 
     async def aclose(self) -> None:
-        """As `close`, and the connections of the running loop."""
-        own = self._async.pop(asyncio.get_running_loop(), None)
+        """As `close`, and waits for the connections of the running loop."""
+        await self._loops.aclose()
         self.close()
-        if own is not None:
-            await own.dispose()
 
     def _revision(self, conn: Connection) -> str | None:
         return schema.current(conn, self.tables)
@@ -244,20 +244,12 @@ class Database:
                 self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="scallion-sql")
             return self._threads
 
-    def _async_engine(self) -> AsyncEngine | None:
-        """The async engine of the running loop: a pool must not serve two loops."""
+    async def _async_engine(self) -> AsyncEngine | None:
+        """The async engine of the running loop, if the driver has an asyncio side."""
         if self._given_async is not None:
             return self._given_async
-        if not self._owned or self.url.drivername not in ASYNC_DRIVERS:
-            return None
-        loop = asyncio.get_running_loop()
-        if loop not in self._async:
-            from sqlalchemy.ext.asyncio import create_async_engine
-
-            with driver(self.url):
-                made = create_async_engine(self.url, isolation_level="READ COMMITTED")
-            self._async[loop] = made
-        return self._async[loop]
+        is_async = self._owned and self.url.drivername in ASYNC_DRIVERS
+        return await self._loops.engine() if is_async else None
 
 
 _databases: WeakSet[Database] = WeakSet()

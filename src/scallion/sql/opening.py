@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -70,6 +71,10 @@ DRIVERS = {
 """What to write instead of a name that leads nowhere."""
 
 
+SILENT = {"init_command": "SET SESSION max_error_count = 0"}
+"""asyncmy logs what a server warns of, with the values of unique keys in it."""
+
+
 @contextmanager
 def driver(url: URL) -> Iterator[None]:
     """Tell how a driver is had that is not there; nothing else of the URL is told."""
@@ -103,3 +108,18 @@ def _made(url: URL) -> Engine:
         engine = create_engine(plain, pool_size=THREADS, max_overflow=4 * THREADS, pool_timeout=60)
     sqlite.prepare(engine)
     return engine
+
+
+def async_made(url: URL) -> AsyncEngine:
+    """An async engine. Raises ConfigurationError."""
+    from sqlalchemy.ext.asyncio import create_async_engine
+
+    is_chatty = url.get_driver_name() == "asyncmy" and "init_command" not in url.query
+    with driver(url):
+        return create_async_engine(url, isolation_level="READ COMMITTED", connect_args=SILENT if is_chatty else {})
+
+
+def file_of(url: URL) -> str:
+    """What a database of SQLite is called: the path of its file, whatever the working folder will be."""
+    name = url.database or ":memory:"
+    return name if name.startswith((":memory:", "file:")) else os.path.abspath(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
+from secrets import randbits
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args
 
 from sqlalchemy import Connection, Row, case, delete, func, insert, or_, select, update
@@ -94,8 +95,10 @@ def _insert_new(conn: Connection, t: Tables, thread: str, now: Any, owner: str |
     values = {
         "owner": owner,
         "thread": thread, "created": now, "updated": now, "status": "idle", "progress": "idle", "message_count": 0,
-        "pending_count": 0, "open_count": 0, "bytes": 0, "generation": 0, "version": 0, "item_count": 0, "tag_count": 0,
+        "pending_count": 0, "open_count": 0, "bytes": 0, "generation": randbits(30), "version": 0, "item_count": 0,
+        "tag_count": 0,
     }  # fmt: skip
+    # No generation is there twice: what is remembered of a database that was made anew must not pass for true.
     return prepared(conn, t).unless_there(t.sessions).values(values)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,8 @@ from threading import Condition, local
 from typing import Any
 
 from sqlalchemy import Connection, Engine, event
+
+from scallion.errors import StorageError
 
 PRAGMAS = (
     "PRAGMA busy_timeout=60000",  # first: the others may have to wait too
@@ -138,24 +141,58 @@ gate = Gate()
 
 
 class AtHand:
-    """Connections of one engine that stay open between transactions: taking one costs nothing."""
+    """Connections to one file that stay open between transactions: taking one costs nothing.
 
-    def __init__(self, engine: Engine) -> None:
+    `file`: its path; None where it has none.
+    """
+
+    def __init__(self, engine: Engine, file: str | None) -> None:
         self._engine = engine
         self._free: list[Connection] = []
+        self._file = file
+        self._identity: tuple[int, int] | None = None
+        self._is_shut = False
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
-        """A connection that nobody else uses; after an error it is closed."""
+        """A connection that nobody else uses; after an error it is closed. Raises StorageError if the file is gone."""
         conn = self._free.pop() if self._free else self._engine.connect()
         try:
+            self._check_file()
             yield conn
         except BaseException:
             conn.close()
             raise
         self._free.append(conn)
+        if self._is_shut:
+            self.close()
+
+    def _check_file(self) -> None:
+        """A file that was deleted could still be written, and all would be lost at the end of the process."""
+        found = self._found()
+        if self._identity is None:
+            self._identity = found
+        elif found != self._identity:
+            raise StorageError(
+                f"the database {self._file} was deleted or replaced while it was open: nothing was stored; close this "
+                "saver or inbox, and make a new one"
+            )
+
+    def _found(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self._file) if self._file is not None else None
+        except OSError:
+            return None
+        return found and (found.st_dev, found.st_ino)
 
     def close(self) -> None:
         """Close those that nobody uses."""
         while self._free:
-            self._free.pop().close()
+            conn = self._free.pop()
+            conn.detach()
+            conn.close()
+
+    def shut(self) -> None:
+        """As `close`, and from now on those that come back."""
+        self._is_shut = True
+        self.close()
