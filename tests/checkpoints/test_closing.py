@@ -33,7 +33,7 @@ def _exported() -> list[str]:
 GIVEN = {
     "config": CONFIG, "checkpoint": empty_checkpoint(), "metadata": METADATA, "new_versions": {}, "writes": [],
     "task_id": "task", "thread_ids": ["t"], "run_ids": ["r"], "channels": ["c"], "decision": {"type": "approve"},
-    "decisions": {"a": {"type": "approve"}}, "status": "cancelled", "exported": _exported(),
+    "decisions": {"a": {"type": "approve"}}, "key": bytes(32), "status": "cancelled", "exported": _exported(),
 }  # fmt: skip
 """What the methods are given; everything else is a name."""
 UNTOUCHED = {"close", "aclose", "for_owner", "with_allowlist", "get_next_version"}
