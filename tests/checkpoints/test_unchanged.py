@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy
 import pytest
 from checkpoints.test_storage import Writer, message
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage, ToolMessage
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from scallion.sql.saver import SQLCheckpointer
@@ -66,6 +67,8 @@ CHANGES: dict[str, Callable[[list[AnyMessage]], Any]] = {
     "float for one": lambda messages: _call(messages[1]).update(n=1.0),
     "removed": lambda messages: _call(messages[1]).clear(),
     "artifact": lambda messages: messages[2].artifact["rows"].append(7),  # type: ignore[union-attr]
+    "array": lambda messages: messages[2].artifact.update(rows=numpy.array([1, 2])),  # type: ignore[union-attr]
+    "array as a field": lambda messages: setattr(messages[2], "artifact", numpy.array([1, 2])),
     "not plain": lambda messages: messages[0].additional_kwargs.update(pair=(1, 2)),
 }
 
@@ -84,6 +87,19 @@ def test_a_change_in_place_is_stored(
     second = writer.put(first, {"messages": messages}, {"messages": 2}, {"messages": 2})
     assert repr(writer.get(second)["messages"]) == repr(messages)
     assert writer.get(first)["messages"] == history(8)
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+@pytest.mark.parametrize("number", [True, 1.0, -1, None])
+def test_a_number_in_a_field_changes(saver: SQLCheckpointer, number: Any, loaded: bool) -> None:
+    writer, messages = Writer(saver), [*history(8), ToolMessage("x" * 300, tool_call_id="c", artifact=1)]
+    first = writer.put(None, {"messages": messages}, {"messages": 1}, {"messages": 1})
+    if loaded:
+        messages = writer.get(first)["messages"]
+    messages[8].artifact = number  # type: ignore[union-attr]
+    second = writer.put(first, {"messages": messages}, {"messages": 2}, {"messages": 2})
+    assert repr(writer.get(second)["messages"][8].artifact) == repr(number)
+    assert repr(writer.get(first)["messages"][8].artifact) == "1"
 
 
 def test_another_process_writes_in_between(database: str) -> None:

@@ -1,7 +1,7 @@
 """Messages, which most of a thread consists of: unchanged ones are recognised and loaded ones made, not serialised.
 
-A message that was stored is unchanged as long as its fields are the very same objects, and those of them that can
-change in place (dicts and lists) hold what they held.
+A message that was stored is unchanged as long as its fields equal what they were, down to the types of numbers, and
+those of them that can change in place (dicts and lists) hold what they held.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ MODULES = "langchain_core.messages."
 """The modules whose objects are made of plain data only, so that their fields stand for them."""
 
 CONTAINERS = frozenset((dict, list))
-IMMUTABLE = frozenset((type(None), str, bytes, int, bool, float))
 
 new = object.__new__
 # The slots of every pydantic object, set without pydantic's checks and without a look at the class.
@@ -81,40 +80,44 @@ class Seals:
 
     fields: list[dict[str, Any]] = field(default_factory=list)
     values: list[Any] = field(default_factory=list)
-    """The values of all fields, one message after the other."""
+    """What the values of all fields equal, one message after the other: most are the very same objects."""
     empty: list[Any] = field(default_factory=list)
     """Those of them that are empty dicts and lists."""
-    full: list[Any] = field(default_factory=list)
-    """The other dicts and lists ..."""
+    extras: list[Any] = field(default_factory=list)
+    """What pydantic keeps beside the fields, unless it is empty ..."""
     copies: list[Any] = field(default_factory=list)
-    """... and what they held."""
+    """... and what that held."""
 
     def hold(self) -> bool:
-        """Whether nothing has changed since."""
+        """Whether nothing has changed since. This runs for the whole history at every put, hence on lists in C."""
         now = list(chain.from_iterable(map(dict.values, self.fields)))
-        same = len(now) == len(self.values) and all(map(is_, now, self.values))
-        return same and not any(self.empty) and self.full == self.copies
+        try:
+            return now == self.values and not any(self.empty) and self.extras == self.copies
+        except Exception:  # something came in that does not compare, as an array
+            return False
 
     def add(self, message: Any) -> None:
         """Seal one more message. Raises NotPlain."""
         if not is_message(message):
             raise NotPlain
         fields = message.__dict__
-        for part in (*fields.values(), message.__pydantic_extra__):
-            if type(part) in CONTAINERS:
-                self.add_part(part, _apart(part))
-            elif type(part) not in IMMUTABLE:
-                raise NotPlain
+        self.values += map(self._sealed, fields.values())
         self.fields.append(fields)
-        self.values += fields.values()
+        self.add_extra(message.__pydantic_extra__)
 
-    def add_part(self, part: Any, copy: Any) -> None:
-        """Seal a dict or list, of which `copy` is a copy made by `_apart`."""
-        if copy:
-            self.full.append(part)
-            self.copies.append(copy)
-        else:
-            self.empty.append(part)
+    def _sealed(self, value: Any) -> Any:
+        if type(value) in CONTAINERS and not value:
+            self.empty.append(value)
+            return value
+        return _apart(value)
+
+    def add_extra(self, extra: dict[str, Any] | None) -> None:
+        """Seal what a message has beside its fields. Raises NotPlain."""
+        if extra:
+            self.copies.append(_apart(extra))
+            self.extras.append(extra)
+        elif extra is not None:
+            self.empty.append(extra)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +125,12 @@ class Recipe:
     """A stored message: how to make it anew, sharing nothing that can change with any other."""
 
     kind: type[Any]
-    fixed: dict[str, Any]
+    sealed: dict[str, Any]
+    """What its fields equal, with None in the place of empty dicts and lists."""
     dicts: Sequence[str]
     lists: Sequence[str]
     full: bytes | None
-    copies: Sequence[Any]
+    """The fields that are not the very objects of `sealed`."""
     extra: bytes | None
     names: frozenset[str]
     blob: Blob
@@ -137,24 +141,19 @@ def recipe(message: Any, blob: Blob) -> Recipe | None:
     if not is_message(message):
         return None
     values, extra = message.__dict__, message.__pydantic_extra__
-    fixed = values.copy()
-    for name, value in values.items():
-        if type(value) in CONTAINERS:
-            fixed[name] = None
-        elif type(value) not in IMMUTABLE:
-            return None
-    full = {name: value for name, value in values.items() if value and type(value) in CONTAINERS}
+    empty = {name: type(value) for name, value in values.items() if type(value) in CONTAINERS and not value}
     try:
-        copies, _ = [_apart(value) for value in full.values()], _apart(extra)
+        sealed = {name: None if name in empty else _apart(value) for name, value in values.items()}
+        _apart(extra)
     except NotPlain:
         return None
+    full = {name: value for name, value in values.items() if name not in empty and sealed[name] is not value}
     return Recipe(
         kind=type(message),
-        fixed=fixed,
-        dicts=[name for name, value in values.items() if type(value) is dict and not value],
-        lists=[name for name, value in values.items() if type(value) is list and not value],
+        sealed=sealed,
+        dicts=[name for name, kind in empty.items() if kind is dict],
+        lists=[name for name, kind in empty.items() if kind is list],
         full=marshal.dumps(full, 2) if full else None,
-        copies=copies,
         extra=marshal.dumps(extra, 2) if extra or extra is None else None,
         names=frozenset(message.__pydantic_fields_set__),
         blob=blob,
@@ -163,11 +162,11 @@ def recipe(message: Any, blob: Blob) -> Recipe | None:
 
 def make(recipes: Sequence[Recipe]) -> tuple[list[Any], Seals]:
     """New messages, sealed. This runs for every message of a history at every load, hence one flat loop."""
-    seals = Seals()
-    empty, full, copies = seals.empty.append, seals.full, seals.copies
     messages = [new(one.kind) for one in recipes]
-    seals.fields = [one.fixed.copy() for one in recipes]
-    for message, one, values in zip(messages, recipes, seals.fields, strict=True):
+    fields = [one.sealed.copy() for one in recipes]
+    seals = Seals(fields)
+    empty = seals.empty.append
+    for message, one, values in zip(messages, recipes, fields, strict=True):
         part: Any
         for name in one.dicts:
             values[name] = part = {}
@@ -175,21 +174,20 @@ def make(recipes: Sequence[Recipe]) -> tuple[list[Any], Seals]:
         for name in one.lists:
             values[name] = part = []
             empty(part)
-        if one.full is not None:
-            parts = marshal.loads(one.full)
-            values.update(parts)
-            full += parts.values()
-            copies += one.copies
         extra: Any = {}
-        if one.extra is not None and (extra := marshal.loads(one.extra)):
-            seals.add_part(extra, _apart(extra))
-        elif extra is not None:
+        if one.extra is None:
             empty(extra)
+        else:
+            extra = marshal.loads(one.extra)
+            seals.add_extra(extra)
         set_values(message, values)
         set_extra(message, extra)
         set_names(message, set(one.names))
         set_private(message, None)
-    seals.values = list(chain.from_iterable(map(dict.values, seals.fields)))
+    seals.values += chain.from_iterable(map(dict.values, fields))
+    for one, values in zip(recipes, fields, strict=True):
+        if one.full is not None:
+            values.update(marshal.loads(one.full))
     return messages, seals
 
 
