@@ -33,7 +33,7 @@ THREADS = 8
 def opened(target: str | URL | Engine | AsyncEngine) -> tuple[URL, Engine, AsyncEngine | None]:
     """The URL, the engine for sync calls, and the async engine if one was given. Raises ConfigurationError."""
     if isinstance(target, str | URL):
-        url = _url(target)
+        url = parsed(target)
         with driver(url):
             return url, _made(url), None
     if isinstance(target, Engine):
@@ -47,7 +47,8 @@ def opened(target: str | URL | Engine | AsyncEngine) -> tuple[URL, Engine, Async
     raise ConfigurationError(f"a URL, an Engine or an AsyncEngine is needed, not {type(target).__name__}")
 
 
-def _url(target: str | URL) -> URL:
+def parsed(target: str | URL) -> URL:
+    """The URL. Raises ConfigurationError, which tells no password."""
     try:
         return make_url(target)
     except (ArgumentError, ValueError) as error:  # of the text only what cannot hold a password is told

@@ -124,6 +124,11 @@ def vacant(conn: Connection, t: Tables, thread: str, now: Any) -> sessions.Claim
     return claimed
 
 
+def once(work: Callable[[Connection], T], t: Tables, thread: str) -> Callable[[Connection], T | None]:
+    """What is done after a COMMIT whose outcome is unknown: the work, unless the thread, which was not there, is."""
+    return lambda conn: None if sessions.get(conn, t, thread) else work(conn)
+
+
 class _Loading:
     """One thread on its way into the database."""
 

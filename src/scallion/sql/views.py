@@ -281,7 +281,9 @@ class Sessions(_View):
         """
         with lines.spool() as file:
             lines.fill(file, exported)
-            return self.database.run(self._load(file, thread), write=True)
+            name, work, unsure = self._load(file, thread)
+            self.database.run(work, write=True, unsure=unsure)
+        return name
 
     async def aload(self, exported: Iterable[str] | AsyncIterable[str], thread: str | None = None) -> str:
         """As `load`; it also takes what `aexport` gives."""
@@ -291,25 +293,27 @@ class Sessions(_View):
                     lines.fill(file, [line])
             else:
                 lines.fill(file, exported)
-            return await self.database.arun(self._load(file, thread), write=True)
+            name, work, unsure = self._load(file, thread)
+            await self.database.arun(work, write=True, unsure=unsure)
+        return name
 
     def _export(self, thread: str, file: Spool) -> Work[None]:
         from scallion.sql import portable  # knows of messages, which takes pydantic: who only lists does without
 
         return lambda conn: portable.export(conn, self.database.tables, thread, self.owner, file)
 
-    def _load(self, file: Spool, thread: str | None) -> Work[str]:
+    def _load(self, file: Spool, thread: str | None) -> tuple[str, Work[None], Work[None]]:
         from scallion.sql import portable
 
         header = lines.checked(file)
         name = header["thread"] if thread is None else thread
         owners.admit(name, header["owner"], self.owner)
+        t = self.database.tables
 
-        def work(conn: Connection) -> str:
-            portable.load(conn, self.database.tables, file, header, name)
-            return name
+        def work(conn: Connection) -> None:
+            portable.load(conn, t, file, header, name)
 
-        return work
+        return name, work, portable.once(work, t, name)
 
     def _list(
         self,

@@ -1,0 +1,68 @@
+"""`import-langgraph`: the threads of LangGraph's own savers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from scallion.cli.db.opened import opened
+from scallion.errors import StorageError
+from scallion.inspect.escape import one_line
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from scallion.sql.engines import Database
+    from scallion.sql.neighbours import Neighbour
+
+
+@click.command("import-langgraph")
+@click.argument("source", metavar="URL")
+@click.option("--thread", "threads", multiple=True, help="This thread only; may be given several times.")
+@click.option("--dry-run", is_flag=True, help="Only tell which threads they are.")
+@opened
+def import_langgraph(database: Database, source: str, threads: Sequence[str], dry_run: bool) -> None:
+    """Store the threads that a LangGraph saver keeps at URL, with their history and what is open.
+
+    URL is the file of a SqliteSaver, or a PostgresSaver's database. Nothing is changed there. Threads that exist here
+    are left alone, so that it may be run again at any time. One line is printed for each thread that was stored.
+    """
+    from scallion.sql import neighbours
+
+    database.setup(upgrade=False)
+    counts = {"stored": 0, "left alone": 0, "failed": 0}
+    with neighbours.reading(source) as theirs:
+        for thread in threads or theirs.threads():
+            counts[_one(database, theirs, thread, dry_run)] += 1
+    told = f"{counts['stored']} thread(s) {'would be ' if dry_run else ''}stored, {counts['left alone']} left alone"
+    click.echo(told, err=True)
+    if counts["failed"]:
+        raise StorageError(f"{counts['failed']} thread(s) were not stored")
+
+
+def _one(database: Database, theirs: Neighbour, thread: str, dry_run: bool) -> str:
+    """Store a thread and say what became of it."""
+    from scallion.sql.views import Sessions
+
+    if Sessions(database).get(thread) is not None:
+        click.echo(one_line(f"{thread} exists, and is left alone"), err=True)
+        return "left alone"
+    try:
+        if not dry_run:
+            _stored(database, theirs, thread)
+    except StorageError as error:
+        click.echo(one_line(f"not stored: {error}"), err=True)
+        return "failed"
+    click.echo(one_line(thread))
+    return "stored"
+
+
+def _stored(database: Database, theirs: Neighbour, thread: str) -> None:
+    from scallion.sql import clock, moving, portable
+
+    def work(conn: Connection) -> None:
+        moving.move(conn, database.tables, theirs, thread, clock.stamp(conn, database.clock))
+
+    database.run(work, write=True, unsure=portable.once(work, database.tables, thread))

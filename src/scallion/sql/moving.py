@@ -1,0 +1,159 @@
+"""Threads of LangGraph's own savers become ours: every checkpoint with its writes, and what is open as approvals.
+
+Their values are not rebuilt, but for what a listing shows: the messages of the newest checkpoint, and the questions.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+from langgraph.checkpoint.base import WRITES_IDX_MAP
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, TASKS
+from sqlalchemy import Connection
+
+from scallion.approvals.questions import Question, questions
+from scallion.errors import StorageError
+from scallion.sql import checkpoints, clock, ledger, portable, summary, writes
+from scallion.sql.checkpoints import NewCheckpoint
+from scallion.sql.ledger import Place
+from scallion.sql.memory import Memory
+from scallion.sql.neighbours import Foreign, Neighbour, Task
+from scallion.sql.opaque import Value
+from scallion.sql.tables import Tables
+from scallion.sql.writes import NewWrites
+
+SHOWN = ("messages", TASKS)
+"""The channels whose values a listing depends on, beside those that join branches."""
+
+
+def move(conn: Connection, t: Tables, theirs: Neighbour, thread: str, now: Any) -> None:
+    """Store a neighbour's thread, with its own times; `now` is for checkpoints that tell none.
+
+    Raises StorageError, naming the thread, if we have one of that name, or for what cannot be moved.
+    """
+    with _named(thread):
+        head = theirs.head(thread)
+        moving = _Moving(conn, t, theirs, thread, head, now)
+        for found in theirs.checkpoints(thread):
+            moving.take(found)
+        moving.ask()
+
+
+@contextmanager
+def _named(thread: str) -> Iterator[None]:
+    try:
+        yield
+    except StorageError as error:
+        told = str(error)
+        raise StorageError(told if repr(thread) in told else f"thread {thread!r}: {told}") from error
+
+
+class _Moving:
+    """One thread on its way."""
+
+    def __init__(self, conn: Connection, t: Tables, theirs: Neighbour, thread: str, head: str | None, now: Any) -> None:
+        self._conn = conn
+        self._t = t
+        self._theirs = theirs
+        self._thread = thread
+        self._memory = Memory()
+        self._serde = JsonPlusSerializer(allowed_msgpack_modules=None)  # of other classes it gives the plain data
+        self._head = head
+        self._now = now
+        self._asked: list[tuple[Place, list[Question]]] = []
+        self._session: int | None = None
+
+    def take(self, found: Foreign) -> None:
+        """Store a checkpoint and its writes."""
+        self._now = _micros(found.fixed.get("ts")) or self._now
+        if self._session is None:
+            self._session = portable.vacant(self._conn, self._t, self._thread, self._now).no
+        new = NewCheckpoint(
+            thread=self._thread,
+            ns=found.ns,
+            id=found.id,
+            parent=found.parent,
+            fixed=found.fixed,
+            versions=found.versions,
+            seen=found.seen,
+            plans={},
+            changed=frozenset(found.versions.keys() - found.values.keys()),  # not even what the parent has of them
+            present=frozenset(found.values),
+            plan_again=lambda name: found.values[name]().plan(name),
+            metadata=found.metadata,
+            session={} if found.ns else summary.of(self._shown(found), found.metadata),
+        )
+        checkpoints.put(self._conn, self._t, self._memory, new, self._now).keep()
+        for task in self._theirs.writes(self._thread, found.ns, found.id):
+            self._write(found, task)
+
+    def _shown(self, found: Foreign) -> dict[str, Any]:
+        """The channels that a listing depends on, which is the newest checkpoint's affair."""
+        if found.id != self._head:
+            return {}
+        wanted = {name for name in found.values if name in SHOWN or name.startswith("join:")}
+        return {name: self._rebuilt(one()) if name in wanted else None for name, one in found.values.items()}
+
+    def _write(self, found: Foreign, task: Task) -> None:
+        channels = {channel for _, channel, _ in task.rows}
+        place = self._place(found, task)
+        new = NewWrites(
+            thread=self._thread,
+            place=place,
+            path=task.path,
+            rows=[(index, channel, value.plan(channel)) for index, channel, value in task.rows],
+            failed=ERROR in channels,
+        )
+        writes.put(self._conn, self._t, self._memory, new, self._now).keep()
+        if INTERRUPT in channels and channels <= WRITES_IDX_MAP.keys():  # it has not come to its end
+            asked = [self._rebuilt(value) for _, channel, value in task.rows if channel == INTERRUPT]
+            self._asked.append((place, questions(asked)))
+
+    def _place(self, found: Foreign, task: Task) -> Place:
+        parents: Mapping[str, Any] = found.metadata.get("parents") or {}
+        owner, user = (found.metadata.get(name) for name in ("owner", "user"))
+        return Place(
+            ns=found.ns,
+            checkpoint=found.id,
+            root=str(parents.get("", found.id)) if found.ns else found.id,
+            task=task.task,
+            owner=owner if isinstance(owner, str) else None,
+            user=user if isinstance(user, str) else None,
+        )
+
+    def ask(self) -> None:
+        """Record what is open: what tasks of the newest checkpoint wait for, each where it was asked first."""
+        waiting = {
+            question.id
+            for place, asked in self._asked
+            if place.ns == "" and place.checkpoint == self._head
+            for question in asked
+        }
+        for place, asked in sorted(self._asked, key=lambda pair: -len(pair[0].ns.split("|")) if pair[0].ns else 0):
+            if (
+                self._session
+                and place.root == self._head
+                and (now := [question for question in asked if question.id in waiting])
+            ):
+                ledger.ask(self._conn, self._t, self._session, place, now, self._now)
+
+    def _rebuilt(self, value: Value) -> Any:
+        logger = logging.getLogger("langgraph.checkpoint.serde.jsonplus")
+        before, logger.disabled = logger.disabled, True  # it warns of every class that is not rebuilt
+        try:
+            return self._serde.loads_typed(value.typed())
+        finally:
+            logger.disabled = before
+
+
+def _micros(ts: Any) -> int | None:
+    """The instant of a checkpoint."""
+    try:
+        return clock.to_micros(datetime.fromisoformat(ts))
+    except (TypeError, ValueError):  # none, or without a zone
+        return None
