@@ -209,9 +209,9 @@ def test_expiry_is_checked_by_the_clock(database: str) -> None:
 
     from scallion.approvals import payload
     from scallion.approvals.questions import Question
+    from scallion.sql.asking import Place
+    from scallion.sql.asking import ask as record
     from scallion.sql.clock import to_micros
-    from scallion.sql.ledger import Place
-    from scallion.sql.ledger import ask as record
     from scallion.sql.sessions import claim
 
     now = datetime(2030, 1, 1, tzinfo=UTC)

@@ -6,6 +6,7 @@ them, `INTERRUPT:0`, `INTERRUPT:1`, ..., which are answered together.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,10 @@ class Question:
     part: int = 0
     parts: int = 1
     """Which question of its interrupt it is, of how many."""
+    number: int = 0
+    """How many questions the task had asked before, and got answers to."""
+    taken: bool = False
+    """Whether the task has its answer, though it came to no end with it."""
 
     @property
     def interrupt(self) -> str:
@@ -32,26 +37,50 @@ class Question:
 
     def approval(self, thread: str) -> Approval:
         """The pending approval that it asks for."""
-        return payload.approval(self.id, self.value, thread, self.response_schema)
+        try:
+            return payload.approval(self.id, self.value, thread, self.response_schema)
+        except (KeyError, TypeError, ValueError):
+            # It carries our mark without being ours: never a reason to lose a checkpoint.
+            return payload.approval(self.id, repr(self.value), thread, self.response_schema)
 
 
-def questions(values: Iterable[Any]) -> list[Question]:
-    """The questions among what a graph wrote as its interrupts."""
+FLAGS: dict[str, Any] = {"part": 0, "parts": 1, "number": 0, "taken": False}
+
+
+def questions(values: Iterable[Any], number: int = 0) -> list[Question]:
+    """The questions among what a task wrote as its interrupts, after `number` others."""
     found = [one for value in values for one in (value if isinstance(value, list | tuple) else [value])]
     return [
         question
         for one in found
         if isinstance(getattr(one, "id", None), str) and hasattr(one, "value")
-        for question in _asked(one.id, one.value, getattr(one, "response_schema", None))
+        for question in _asked(one.id, one.value, getattr(one, "response_schema", None), number)
     ]
 
 
-def _asked(interrupt: str, value: Any, schema: Any) -> list[Question]:
+def _asked(interrupt: str, value: Any, schema: Any, number: int) -> list[Question]:
     schema = schema if isinstance(schema, dict) else None
     parts = hitl.split(value)
     if len(parts) == 1:
-        return [Question(interrupt, value, schema)]
-    return [Question(f"{interrupt}:{n}", part, schema, n, len(parts)) for n, part in enumerate(parts)]
+        return [Question(interrupt, value, schema, number=number)]
+    return [Question(f"{interrupt}:{n}", part, schema, n, len(parts), number) for n, part in enumerate(parts)]
+
+
+def stored(question: Question) -> str:
+    """The question as JSON, what has its default left out."""
+    written: dict[str, Any] = {"value": question.value, "schema": question.response_schema}
+    written |= {name: given for name, unset in FLAGS.items() if (given := getattr(question, name)) != unset}
+    try:
+        return json.dumps(written, default=repr)
+    except (TypeError, ValueError, RecursionError):  # keys that JSON does not have, or a value within itself
+        return json.dumps(written | {"value": repr(question.value), "schema": None})
+
+
+def read(id: str, text: str) -> Question:
+    """The question that `stored` wrote."""
+    written = json.loads(text)
+    flags = {name: written[name] for name in FLAGS if name in written}
+    return Question(id, written["value"], written["schema"], **flags)
 
 
 def answers(

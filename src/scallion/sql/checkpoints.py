@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, and_, or_
 
-from scallion.sql import items, ledger, sessions
+from scallion.sql import asking, items, sessions
 from scallion.sql.encoding import Blob, Leaf, Many, Plan, blobs, is_runs, leaf, pack, references, unpack
 from scallion.sql.memory import Known, Listed, Memory, Parent, Remembered
 from scallion.sql.prepared import prepared
@@ -80,7 +80,7 @@ def put(conn: Connection, t: Tables, memory: Memory, new: NewCheckpoint, now: An
     changes |= {"version": known.claimed.version + 1, "bytes": known.claimed.bytes + added}
     sessions.advance(conn, t, known, changes, now if new.session else None)
     if known.claimed.open_count:
-        ledger.move_on(conn, t, known.session, new)
+        asking.move_on(conn, t, known.session, new)
     known.wrote(new.id, dict(new.versions), values)
     return known
 

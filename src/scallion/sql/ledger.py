@@ -1,25 +1,15 @@
-"""The ledger of approvals: rows that follow the interrupts of a graph, and the decisions about them.
-
-A row is bound to the task that asked: thread, namespace, checkpoint, task. It is
-
-    pending      until somebody decides
-    decided      until the task has used the decision
-    used         when the task finished, or went on to ask something else
-    superseded   when the thread went on without an answer, or the same was asked again because the answer did not fit
-    cancelled, expired   when it was closed
-"""
+"""The ledger of approvals: listing them, and the decisions about them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any, Protocol, cast, get_args
+from typing import Any, cast, get_args
 
 from sqlalchemy import Column, ColumnElement, Connection, Row, Select, and_, case, insert, or_, select, update
 
-from scallion.approvals import decisions, payload
+from scallion.approvals import decisions, questions
 from scallion.approvals.questions import Question
 from scallion.errors import AlreadyDecided, DecisionError, UnknownApproval
 from scallion.sql import sessions
@@ -32,158 +22,6 @@ STATUSES = get_args(ApprovalStatus)
 OPEN = ("pending", "decided")
 PAYLOAD, DECISION = "approvals.payload", "approvals.decision"
 TEXTS = {"payload": PAYLOAD, "decision": DECISION}
-TIMES = ("created_at", "expires_at")
-"""What differs in a payload when the same is asked again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The task that asks, and who stands behind it. `root` is the checkpoint of the outermost graph."""
-
-    ns: str
-    checkpoint: str
-    root: str
-    task: str
-    owner: str | None = None
-    user: str | None = None
-
-
-class Step(Protocol):
-    """A checkpoint that was added, as far as approvals depend on it."""
-
-    @property
-    def ns(self) -> str: ...
-    @property
-    def id(self) -> str: ...
-    @property
-    def parent(self) -> str | None: ...
-    @property
-    def metadata(self) -> Mapping[str, Any]: ...
-    @property
-    def answered(self) -> str | None: ...
-
-
-def ask(conn: Connection, t: Tables, session: int, place: Place, questions: Sequence[Question], now: Any) -> None:
-    """Record the questions that a task asks now; what it asked before and asks no more is used."""
-    ids = [question.id for question in questions]
-    refused = any(_problem(question.value) for question in questions)
-    _use(conn, t, session, place, except_ids=ids, refused=refused)
-    a = t.approvals.c
-    query = select(a.id, a.payload).where(a.session == session, a.id.in_(ids))
-    known = {id: t.cipher.open_text(payload, PAYLOAD, session, id) for id, payload in conn.execute(query)}
-    for question in questions:
-        _ask_one(conn, t, session, place, question, known.get(question.id), now)
-    sessions.recount(conn, t, session)
-
-
-def _ask_one(
-    conn: Connection, t: Tables, session: int, place: Place, question: Question, known: str | None, now: Any
-) -> None:
-    row = _row(question, place, now)
-    stored = row["payload"]
-    row["payload"] = t.cipher.seal_text(stored, PAYLOAD, session, question.id)
-    if known is None:
-        bound = {"ns": place.ns, "checkpoint": place.checkpoint, "root": place.root, "task": place.task}
-        first = {"session": session, "id": question.id, "status": "pending", "created": now}
-        conn.execute(insert(t.approvals).values(first | bound | row))
-    elif _words(known) != _words(stored):  # asked again with other words, and nobody has answered the old ones
-        this = and_(
-            t.approvals.c.session == session, t.approvals.c.id == question.id, t.approvals.c.status == "pending"
-        )
-        conn.execute(update(t.approvals).where(this).values(row))
-
-
-def _words(stored: str) -> Any:
-    """What is asked, without when: a task that runs again does not ask anew."""
-    value = json.loads(stored)["value"]
-    return {name: part for name, part in value.items() if name not in TIMES} if payload.is_ours(value) else stored
-
-
-def _row(question: Question, place: Place, now: Any) -> dict[str, Any]:
-    stored = _stored(question)
-    asked = _asked(_question(question.id, stored), "")
-    return {
-        "payload": stored,
-        "kind": asked.kind,
-        "tool": asked.tool,
-        "owner": place.owner or asked.owner,
-        "requested_by": asked.requested_by or place.user,
-        "expires": _expiry(question.value, asked, now),
-    }
-
-
-def _stored(question: Question) -> str:
-    written = {"value": question.value, "schema": question.response_schema}
-    if question.parts > 1:
-        written["part"] = [question.part, question.parts]
-    try:
-        return json.dumps(written, default=repr)
-    except (TypeError, ValueError, RecursionError):  # keys that JSON does not have, or a value within itself
-        return json.dumps(written | {"value": repr(question.value), "schema": None})
-
-
-def _expiry(value: Any, asked: Approval, now: Any) -> Any:
-    """When it expires, by the clock that `now` comes from."""
-    seconds = value.get("expires_in") if asked.expires_at and isinstance(value, Mapping) else None
-    if isinstance(seconds, int | float):
-        return now + int(seconds * 1_000_000)
-    return to_micros(asked.expires_at) if asked.expires_at else None
-
-
-def _question(id: str, stored: str) -> Question:
-    written = json.loads(stored)
-    return Question(id, written["value"], written["schema"], *written.get("part", ()))
-
-
-def _asked(question: Question, thread: str) -> Approval:
-    try:
-        return question.approval(thread)
-    except (KeyError, TypeError, ValueError):
-        # It carries our mark without being ours: never a reason to lose a checkpoint.
-        return payload.approval(question.id, repr(question.value), thread, question.response_schema)
-
-
-def finish(conn: Connection, t: Tables, session: int, place: Place) -> None:
-    """The task came to its end: its answers are used."""
-    _use(conn, t, session, place, except_ids=())
-    sessions.recount(conn, t, session)
-
-
-def _problem(value: Any) -> bool:
-    """Whether the question is asked again because the answer before it did not fit."""
-    return payload.is_ours(value) and bool(value.get("problem"))
-
-
-def _use(
-    conn: Connection, t: Tables, session: int, place: Place, *, except_ids: Sequence[str], refused: bool = False
-) -> None:
-    """What the task asks no more is used; `refused`: what nobody decided is superseded, its answer was no decision."""
-    a = t.approvals.c
-    task = and_(a.session == session, a.ns == place.ns, a.checkpoint == place.checkpoint, a.task == place.task)
-    gone = and_(task, a.id.not_in(except_ids))
-    if refused:
-        conn.execute(update(t.approvals).where(gone, a.status == "pending").values(status="superseded"))
-    conn.execute(update(t.approvals).where(gone, a.status.in_(OPEN)).values(status="used"))
-
-
-def move_on(conn: Connection, t: Tables, session: int, new: Step) -> None:
-    """A checkpoint was added. What it says to answer, and what the step that it ended answered, is used.
-
-    What else was open is superseded.
-    """
-    a = t.approvals.c
-    mine = and_(a.session == session, a.status.in_(OPEN))
-    before = and_(a.ns == new.ns, a.checkpoint == new.parent)
-    if new.answered is not None:
-        this = and_(a.session == session, a.id == new.answered, a.status == "decided")
-        conn.execute(update(t.approvals).where(this).values(status="used"))
-    if new.metadata.get("source") == "loop":
-        # A step of the outermost graph ends its subgraphs too, which write nothing of it where durability is "exit".
-        ended = before if new.ns else a.root == new.parent
-        conn.execute(update(t.approvals).where(mine, ended).values(status="used"))
-    behind = or_(before, a.root < new.id) if new.ns == "" else before
-    conn.execute(update(t.approvals).where(mine, behind).values(status="superseded"))
-    sessions.recount(conn, t, session)
 
 
 def close(conn: Connection, t: Tables, thread: str, status: ApprovalStatus, owner: str | None = None) -> int:
@@ -315,7 +153,9 @@ def withdraw(
 ) -> Approval:
     """Take a decision back that nothing has used yet; the approval is pending again."""
     row = _found(conn, t, id, now, thread, owner)
-    this = and_(t.approvals.c.no == row.no, t.approvals.c.status == "decided")
+    if question_of(t, row).taken:
+        raise DecisionError(f"the graph has taken the answer to {id!r}: it goes on with that one")
+    this = and_(t.approvals.c.no == row.no, t.approvals.c.status == "decided", t.approvals.c.payload == row.payload)
     values = {"status": "pending", "decision": None, "decided_by": None, "decided": None}
     if conn.execute(update(t.approvals).where(this).values(values)).rowcount != 1:
         raise DecisionError(f"approval {id!r} is {row.shown}: there is no decision to take back")
@@ -367,21 +207,25 @@ def _found(conn: Connection, t: Tables, id: str, now: Any, thread: str | None, o
 
 
 def _approval(t: Tables, row: Row[Any]) -> Approval:
-    return _asked(question_of(t, row), row.thread).replace(
-        status=cast("ApprovalStatus", row.shown),
-        owner=row.owner,
-        requested_by=row.requested_by,
-        created_at=from_micros(row.created),
-        expires_at=from_micros(row.expires) if row.expires is not None else None,
-        decision=decision_of(t, row),
-        decided_by=row.decided_by,
-        decided_at=from_micros(row.decided) if row.decided is not None else None,
+    return (
+        question_of(t, row)
+        .approval(row.thread)
+        .replace(
+            status=cast("ApprovalStatus", row.shown),
+            owner=row.owner,
+            requested_by=row.requested_by,
+            created_at=from_micros(row.created),
+            expires_at=from_micros(row.expires) if row.expires is not None else None,
+            decision=decision_of(t, row),
+            decided_by=row.decided_by,
+            decided_at=from_micros(row.decided) if row.decided is not None else None,
+        )
     )
 
 
 def question_of(t: Tables, row: Row[*tuple[Any, ...]]) -> Question:
     """The question that a row holds."""
-    return _question(row.id, t.cipher.open_text(row.payload, PAYLOAD, row.session, row.id))
+    return questions.read(row.id, t.cipher.open_text(row.payload, PAYLOAD, row.session, row.id))
 
 
 def decision_of(t: Tables, row: Row[*tuple[Any, ...]]) -> Decision | None:

@@ -18,10 +18,10 @@ from sqlalchemy import Connection, select
 
 from scallion.errors import StorageError
 from scallion.sql import checkpoints, items, ledger, lines, sessions, writes
+from scallion.sql.asking import Place
 from scallion.sql.checkpoints import StoredCheckpoint
 from scallion.sql.clock import from_micros, to_micros
 from scallion.sql.encoding import DICT, LIST, RUNS, Blob, Leaf
-from scallion.sql.ledger import Place
 from scallion.sql.lines import Record, Spool
 from scallion.sql.memory import Known, Memory
 from scallion.sql.tables import Tables

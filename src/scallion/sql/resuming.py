@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 def answers(conn: Connection, t: Tables, thread: str, owner: str | None = None) -> dict[str, Any]:
     """What the interrupts of the thread resume with, by their ids, as far as all about them is decided.
 
+    What a task took before it failed is left out, as LangGraph keeps it: without an answer the graph goes on with that.
     Raises NotPaused where nothing is open, DecisionError where nothing is decided.
     """
     a = t.approvals.c
@@ -31,8 +32,9 @@ def answers(conn: Connection, t: Tables, thread: str, owner: str | None = None) 
     if not rows:
         raise NotPaused(thread)
     asked = [(ledger.question_of(t, row), ledger.decision_of(t, row)) for row in rows]
-    found = questions.answers((question, decision) for question, decision in asked if decision is not None)
-    if not found:
+    new = [(question, decision) for question, decision in asked if decision is not None and not question.taken]
+    found = questions.answers(new)
+    if not found and not any(question.taken for question, _ in asked):
         waiting = sum(decision is None for _, decision in asked)
         raise DecisionError(f"thread {thread!r} waits for {waiting} decision(s): decide before it goes on")
     return found

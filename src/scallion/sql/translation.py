@@ -16,13 +16,13 @@ from langgraph.checkpoint.base import (
     CheckpointTuple,
     get_checkpoint_metadata,
 )
-from langgraph.checkpoint.serde.types import ERROR, INTERRUPT
+from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
 
 from scallion.approvals.questions import questions
 from scallion.errors import NotSerializable
 from scallion.sql import encoding, owners, summary
+from scallion.sql.asking import Place
 from scallion.sql.checkpoints import Contents, NewCheckpoint, StoredCheckpoint
-from scallion.sql.ledger import Place
 from scallion.sql.memory import Codec
 from scallion.sql.writes import NewWrites, StoredWrite
 
@@ -94,6 +94,9 @@ class Translation:
         self._check_owner(config.get("metadata") or {})
         channels = {channel for channel, _ in rows}
         interrupts = [value for channel, value in rows if channel == INTERRUPT]
+        answers = max(
+            (len(value) for channel, value in rows if channel == RESUME and isinstance(value, list)), default=0
+        )
         return NewWrites(
             thread=str(config["configurable"]["thread_id"]),
             place=_place(config, task),
@@ -106,7 +109,8 @@ class Translation:
                 )
                 for index, (channel, value) in enumerate(rows)
             ],
-            questions=questions(interrupts),
+            questions=questions(interrupts, answers),
+            answers=answers,
             failed=ERROR in channels,
             finished=not channels <= WRITES_IDX_MAP.keys() and ERROR not in channels and INTERRUPT not in channels,
             owner=self.owner,

@@ -9,9 +9,9 @@ from typing import Any
 from sqlalchemy import Connection, and_, select, update
 
 from scallion.approvals.questions import Question
-from scallion.sql import items, ledger, sessions
+from scallion.sql import asking, items, sessions
+from scallion.sql.asking import Place
 from scallion.sql.encoding import Leaf, Plan, blobs, leaf, pack, unpack
-from scallion.sql.ledger import Place
 from scallion.sql.memory import Known, Memory
 from scallion.sql.prepared import prepared
 from scallion.sql.tables import Tables
@@ -30,6 +30,8 @@ class NewWrites:
     questions: Sequence[Question] = ()
     failed: bool = False
     finished: bool = False
+    answers: int = 0
+    """How many of its questions were answered."""
     owner: str | None = None
     """Whose thread it must be; None: anybody's."""
 
@@ -57,9 +59,11 @@ def put(conn: Connection, t: Tables, memory: Memory, new: NewWrites, now: Any) -
         sessions.advance(conn, t, known, changes, now if failed else None)
     if new.questions:
         place = replace(new.place, owner=known.claimed.owner or new.place.owner)
-        ledger.ask(conn, t, known.session, place, new.questions, now)
-    elif new.finished and known.claimed.open_count:
-        ledger.finish(conn, t, known.session, new.place)
+        asking.ask(conn, t, known.session, place, new.questions, now)
+    elif known.claimed.open_count and new.finished:
+        asking.finish(conn, t, known.session, new.place)
+    elif known.claimed.open_count and new.failed and new.answers:
+        asking.take(conn, t, known.session, new.place, new.answers)
     return known
 
 
