@@ -14,13 +14,14 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, and_, or_
 
-from scallion.sql import asking, items, sessions
+from scallion.sql import asking, items, sessions, writes
 from scallion.sql.encoding import Blob, Leaf, Many, Plan, blobs, is_runs, leaf, pack, references, unpack
 from scallion.sql.memory import Known, Listed, Memory, Parent, Remembered
 from scallion.sql.prepared import prepared
 from scallion.sql.tables import Tables
 
 Versions = Mapping[str, Any]
+Told = Callable[[Connection, Tables, Known], Mapping[str, Any]]
 LEAVES, METADATA = "checkpoints.leaves", "checkpoints.metadata"
 FORM = "form"
 """The type of the items that hold forms."""
@@ -44,6 +45,8 @@ class NewCheckpoint:
     metadata: Mapping[str, Any]
     answered: str | None = None
     session: Mapping[str, Any] = field(default_factory=dict)
+    told: Told | None = None
+    """What the thread's row says beside `session`, where older checkpoints have to be read for it."""
     owner: str | None = None
     """Whose thread it must be; None: anybody's."""
 
@@ -76,13 +79,23 @@ def put(conn: Connection, t: Tables, memory: Memory, new: NewCheckpoint, now: An
     added = items.store(conn, t, known, [form, *_large(plans, known, before)])
     values = _values(conn, t, known, plans, before) | kept
     _insert(conn, t, known, new, form, _leaves(new, list(values.values())))
-    changes = {**new.session, "head": new.id} if new.session else {}
-    changes |= {"version": known.claimed.version + 1, "bytes": known.claimed.bytes + added}
-    sessions.advance(conn, t, known, changes, now if new.session else None)
+    changes = _head(conn, t, known, new)
+    counted = {"version": known.claimed.version + 1, "bytes": known.claimed.bytes + added}
+    sessions.advance(conn, t, known, changes | counted, now if new.session else None)
     if known.claimed.open_count:
         asking.move_on(conn, t, known.session, new)
     known.wrote(new.id, dict(new.versions), values)
     return known
+
+
+def _head(conn: Connection, t: Tables, known: Known, new: NewCheckpoint) -> dict[str, Any]:
+    """What the thread's row says from now on: nothing new if there is a newer checkpoint, or if it is a subgraph's."""
+    if not new.session or new.id < (known.claimed.head or ""):
+        return {}
+    changes = {**new.session, **(new.told(conn, t, known) if new.told else {}), "head": new.id}
+    if known.claimed.progress == "failed" and writes.has_failed(conn, t, known.session, new.ns, new.id):
+        changes["progress"] = "failed"  # its task was faster than itself
+    return changes
 
 
 def restore(conn: Connection, t: Tables, known: Known, stored: StoredCheckpoint) -> int:

@@ -13,8 +13,11 @@ from scallion.sql.encoding import is_runs, references, runs
 from scallion.sql.tables import Tables
 
 
-def delete_runs(conn: Connection, t: Tables, runs: Sequence[str], owner: str | None = None) -> None:
-    """Delete the checkpoints of these runs with their writes."""
+def delete_runs(conn: Connection, t: Tables, runs: Sequence[str], owner: str | None = None) -> list[str]:
+    """Delete the checkpoints of these runs with their writes, and threads that have no others; gives the threads left.
+
+    What the rows of these say is no longer true.
+    """
     c = t.checkpoints.c
     query = select(c.session, c.ns, c.id).where(c.run.in_(runs))
     if owner is not None:
@@ -22,9 +25,16 @@ def delete_runs(conn: Connection, t: Tables, runs: Sequence[str], owner: str | N
     doomed: dict[int, list[tuple[str, str]]] = {}
     for session, ns, id in conn.execute(query):
         doomed.setdefault(session, []).append((ns, id))
+    left: list[str] = []
     for session in sorted(doomed):
-        conn.execute(select(t.sessions.c.no).where(t.sessions.c.no == session).with_for_update())
+        query = select(t.sessions.c.thread).where(t.sessions.c.no == session).with_for_update()
+        thread: str = conn.execute(query).scalar_one()
         drop(conn, t, session, doomed[session])
+        if conn.execute(select(c.id).where(c.session == session).limit(1)).first():
+            left.append(thread)
+        else:
+            sessions.remove(conn, t, thread)
+    return left
 
 
 def drop(conn: Connection, t: Tables, session: int, keys: Sequence[tuple[str, str]]) -> None:

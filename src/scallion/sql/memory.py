@@ -106,6 +106,8 @@ class Memory:
         self._sessions: Shelf[int, Remembered] = Shelf(512)
         self.written: Shelf[tuple[str, str, str], Series] = Shelf(64)
         self.read: Shelf[tuple[str, str, str], Series] = Shelf(64)
+        self.lines: Shelf[tuple[int, str], tuple[str, Mapping[Any, Any]]] = Shelf(64)
+        """By session and delta channel: a checkpoint, and the conversation there."""
 
     def series(self, thread: str, ns: str, channel: str) -> list[Series]:
         """The lists of a channel that a graph may go on from: who looks at a thread must not disturb who runs it."""

@@ -85,10 +85,11 @@ class Prepared:
 
     @cached_property
     def claim(self) -> Statement:
-        """The numbers of the session `for_thread`, locked."""
+        """What a writer needs of the session `for_thread`, locked."""
         s = self._t.sessions.c
-        numbers = select(s.no, s.open_count, s.generation, s.version, s.item_count, s.bytes, s.owner, s.tag_count)
-        return self._made(numbers.where(s.thread == bindparam("for_thread")).with_for_update())
+        numbers = s.no, s.open_count, s.generation, s.version, s.item_count, s.bytes, s.tag_count
+        query = select(*numbers, s.owner, s.head, s.progress)
+        return self._made(query.where(s.thread == bindparam("for_thread")).with_for_update())
 
     @cached_property
     def advance(self) -> Statement:

@@ -220,7 +220,22 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
         return lambda conn: sessions.status(conn, self.database.tables, thread, self.owner)
 
     def _delete_runs(self, run_ids: Sequence[str]) -> Work[None]:
-        return lambda conn: lifecycle.delete_runs(conn, self.database.tables, list(run_ids), self.owner)
+        def work(conn: Connection) -> None:
+            for thread in lifecycle.delete_runs(conn, self.database.tables, list(run_ids), self.owner):
+                self._retell(conn, thread)
+
+        return work
+
+    def _retell(self, conn: Connection, thread: str) -> None:
+        """Some checkpoints are gone: have the thread's row say what the newest one says that is left."""
+        t = self.database.tables
+        claimed = sessions.claim(conn, t, thread, None)
+        stored = checkpoints.find(conn, t, thread, "", None)
+        changes = sessions.NOTHING
+        if stored is not None:
+            newest = self._translation.tuple(*self._loaded(conn, [stored])[0])
+            changes = self._translation.head(conn, t, claimed, newest)
+        sessions.advance(conn, t, Known(self._memory, claimed, thread), changes)
 
     def _copy(self, source: str, target: str) -> tuple[Work[None], Work[None]]:
         t, now = self.database.tables, self.database.clock

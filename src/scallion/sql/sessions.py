@@ -62,6 +62,10 @@ class Session:
         }
 
 
+NOTHING: Mapping[str, Any] = {"progress": "idle", "message_count": 0, "title": None, "preview": None, "head": None}
+"""What a row says of a thread without a checkpoint of its outermost graph."""
+
+
 @dataclass(frozen=True, slots=True)
 class Claimed:
     """A session whose row this transaction holds."""
@@ -72,8 +76,10 @@ class Claimed:
     version: int
     item_count: int
     bytes: int
-    owner: str | None
     tag_count: int
+    owner: str | None
+    head: str | None
+    progress: str
 
 
 def claim(conn: Connection, t: Tables, thread: str, now: Any, owner: str | None = None) -> Claimed:

@@ -2,25 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 LENGTH = 80
 """Titles and previews hold at most that many characters."""
+LOOKED_AT = 200
+"""How many messages from either end are looked at for a text: a row must not cost more with every message."""
+AGENTS = ("agent", "lc_agent_name")
+"""Where the metadata has the agent's name: ours, and that of `create_agent`."""
+COUNTERS = "counters_since_delta_snapshot"
+"""Where the metadata has the DeltaChannels whose values are not in the checkpoint."""
 
 
 def of(values: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns of the session's row that this head changes."""
+    """The columns of the session's row that this head changes; of a delta channel's messages it knows nothing."""
     changes: dict[str, Any] = {"progress": "running" if has_work(values) else "idle"}
-    for name in ("owner", "agent"):
-        if isinstance(found := metadata.get(name), str):
-            changes[name] = found
-    messages = values.get("messages")
-    if isinstance(messages, list):
-        changes["message_count"] = len(messages)
-        changes["preview"] = shown(messages[-1]) if messages else None
-        changes["title"] = next((shown(message) for message in messages if _role(message) in ("human", "user")), None)
-    return changes
+    if isinstance(owner := metadata.get("owner"), str):
+        changes["owner"] = owner
+    agents = (metadata.get(name) for name in AGENTS)
+    if agent := next((one for one in agents if isinstance(one, str)), None):
+        changes["agent"] = agent
+    return changes | told(conversation(values))
+
+
+def told(messages: Sequence[Any]) -> dict[str, Any]:
+    """The columns that follow from the messages."""
+    asked = (one for one in islice(messages, LOOKED_AT) if role(one) in ("human", "user"))
+    return {
+        "message_count": len(messages),
+        "preview": _first(islice(reversed(messages), LOOKED_AT)),
+        "title": _first(asked),
+    }
+
+
+def _first(messages: Iterable[Any]) -> str | None:
+    return next((text for one in messages if (text := shown(one))), None)
+
+
+def conversation(values: Mapping[str, Any]) -> list[Any]:
+    """The messages among the values of a graph: those of that name, or the first list of messages."""
+    named = _whole(values.get("messages"))
+    if isinstance(named, list):
+        return named
+    lists = (
+        found for name, value in values.items() if isinstance(found := _whole(value), list) and name != "__start__"
+    )
+    return next((found for found in lists if found and is_message(found[0]) and is_message(found[-1])), [])
+
+
+def _whole(value: Any) -> Any:
+    """The value; that of a delta channel is packed up where it is stored as a whole."""
+    return value.value if type(value).__name__ == "_DeltaSnapshot" else value
+
+
+def deltas(values: Mapping[str, Any], metadata: Mapping[str, Any]) -> list[str]:
+    """The delta channels that may hold the conversation and whose values are not here."""
+    counters = metadata.get(COUNTERS)
+    absent = [name for name in counters if name not in values] if isinstance(counters, Mapping) else []
+    if "messages" in absent:
+        return ["messages"]
+    return [] if conversation(values) else absent
 
 
 def has_work(values: Mapping[str, Any]) -> bool:
@@ -29,22 +72,56 @@ def has_work(values: Mapping[str, Any]) -> bool:
         name == "__start__"
         or name.startswith("branch:to:")
         or (name == "__pregel_tasks" and bool(value))
-        or (name.startswith("join:") and isinstance(value, set) and value == set(name.split(":", 2)[1].split("+")))
+        or (name.startswith("join:") and _is_joined(name, value))
         for name, value in values.items()
     )
 
 
+def _is_joined(name: str, value: Any) -> bool:
+    """Whether all are there that a node waits for; one that is deferred keeps a flag beside their names."""
+    there = value[0] if isinstance(value, tuple) and value else value
+    return isinstance(there, set) and there == set(name.split(":", 2)[1].split("+"))
+
+
 def shown(message: Any) -> str:
     """The beginning of a message's text, as one line that every database can hold."""
-    content = message.get("content") if isinstance(message, Mapping) else getattr(message, "content", "")
+    content = _content(message)
     if isinstance(content, list):
         parts = (
             part if isinstance(part, str) else part.get("text") for part in content if isinstance(part, str | Mapping)
         )
         content = " ".join(part for part in parts if isinstance(part, str))
     line = " ".join(str(content or "")[: 4 * LENGTH].replace("\0", " ").split())
-    return line[:LENGTH].encode("utf-8", "replace").decode()
+    return line[:LENGTH].rstrip().encode("utf-8", "replace").decode()
 
 
-def _role(message: Any) -> str | None:
-    return message.get("role") if isinstance(message, Mapping) else getattr(message, "type", None)
+def _content(message: Any) -> Any:
+    if isinstance(message, str):
+        return message
+    if _is_pair(message):
+        return message[1]
+    return message.get("content") if isinstance(message, Mapping) else getattr(message, "content", "")
+
+
+def role(message: Any) -> str | None:
+    """Who speaks: "human", "user", "ai", ...; a text alone is a person's, as LangGraph has it."""
+    if isinstance(message, str):
+        return "human"
+    if _is_pair(message):
+        found = message[0]
+    elif isinstance(message, Mapping):
+        found = message.get("role") or message.get("type")
+    else:
+        found = getattr(message, "type", None)
+    return found if isinstance(found, str) else None
+
+
+def is_message(value: Any) -> bool:
+    """Whether it is a message of any form, and not just a text."""
+    if isinstance(value, Mapping):
+        return "content" in value and ("role" in value or "type" in value)
+    return _is_pair(value) or (hasattr(value, "content") and hasattr(value, "type"))
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str)

@@ -17,13 +17,17 @@ from langgraph.checkpoint.base import (
     get_checkpoint_metadata,
 )
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
+from sqlalchemy import Connection
 
 from scallion.approvals.questions import questions
 from scallion.errors import NotSerializable
-from scallion.sql import encoding, owners, summary
+from scallion.sql import deltas, encoding, owners, summary
 from scallion.sql.asking import Place
-from scallion.sql.checkpoints import Contents, NewCheckpoint, StoredCheckpoint
-from scallion.sql.memory import Codec
+from scallion.sql.checkpoints import Contents, NewCheckpoint, StoredCheckpoint, Told
+from scallion.sql.deltas import Delta
+from scallion.sql.memory import Codec, Known
+from scallion.sql.sessions import Claimed
+from scallion.sql.tables import Tables
 from scallion.sql.writes import NewWrites, StoredWrite
 
 APART = ("id", "channel_values", "channel_versions", "versions_seen")
@@ -74,8 +78,25 @@ class Translation:
             metadata=stored,
             answered=answered if isinstance(answered, str) else None,
             session={} if ns else summary.of(values, stored),
+            told=None
+            if ns
+            else self._told(place.get("checkpoint_id"), checkpoint["id"], summary.deltas(values, stored)),
             owner=self.owner,
         )
+
+    def _told(self, parent: str | None, id: str, channels: Sequence[str]) -> Told | None:
+        def told(conn: Connection, t: Tables, known: Known) -> Mapping[str, Any]:
+            each = Delta.each(conn, t, self.codec, known.claimed, channels)
+            return deltas.told(one.after(parent, id) for one in each)
+
+        return told if channels else None
+
+    def head(self, conn: Connection, t: Tables, claimed: Claimed, stored: CheckpointTuple) -> dict[str, Any]:
+        """What the thread's row says when this stored checkpoint is its head."""
+        values, metadata = stored.checkpoint["channel_values"], cast("Mapping[str, Any]", stored.metadata)
+        changes = summary.of(values, metadata) | {"head": stored.checkpoint["id"]}
+        each = Delta.each(conn, t, self.codec, claimed, channels := summary.deltas(values, metadata))
+        return changes | (deltas.told(one.at(stored.checkpoint["id"]) for one in each) if channels else {})
 
     def _metadata(self, config: RunnableConfig, metadata: CheckpointMetadata) -> dict[str, Any]:
         """Metadata as JSON data. Of `configurable` only what was asked for: it is where secrets are handed over."""

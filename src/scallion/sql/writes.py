@@ -111,3 +111,8 @@ def opened(t: Tables, leaves: bytes, session: int, ns: str, checkpoint: str, tas
     """What a row of writes holds: (channel, leaf) by index."""
     found: Mapping[int, list[Any]] = unpack(t.cipher.open(bytes(leaves), LEAVES, session, ns, checkpoint, task))
     return found
+
+
+def has_failed(conn: Connection, t: Tables, session: int, ns: str, checkpoint: str) -> bool:
+    """Whether a task of this checkpoint wrote an error."""
+    return any(write.channel == "__error__" for write in read(conn, t, session, ns, checkpoint))

@@ -1,0 +1,115 @@
+"""The conversation of a graph with delta channels: LangGraph stores what each step adds, so it is put together again.
+
+What was put together is remembered for the head of a thread; a new checkpoint adds the writes of the one before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from sqlalchemy import Connection
+
+from scallion.sql import checkpoints, encoding, items, summary, writes
+from scallion.sql.encoding import Leaf, is_runs, references
+from scallion.sql.memory import Codec
+from scallion.sql.sessions import Claimed
+from scallion.sql.tables import Tables
+
+REMOVE_ALL = "__remove_all__"
+"""The id of a removal that means every message before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Of a message, what a session's row may show."""
+
+    type: str | None
+    content: str
+
+
+Lines = Mapping[Any, Line]
+"""A conversation: its lines by the ids of the messages, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """One delta channel of the outermost graph of a session."""
+
+    conn: Connection
+    t: Tables
+    codec: Codec
+    session: int
+    generation: int
+    channel: str
+
+    @classmethod
+    def each(cls, conn: Connection, t: Tables, codec: Codec, head: Claimed, channels: Sequence[str]) -> Iterator[Self]:
+        """Those of the session that may hold the conversation."""
+        return (cls(conn, t, codec, head.no, head.generation, channel) for channel in channels)
+
+    def after(self, parent: str | None, id: str) -> Lines:
+        """The conversation at the new checkpoint `id`, whose parent this is."""
+        lines = self._extended(self.at(parent), parent) if parent else {}
+        self.codec.memory.lines.put([((self.session, self.channel), (id, lines))])
+        return lines
+
+    def at(self, id: str) -> Lines:
+        """The conversation at a stored checkpoint."""
+        ancestors: list[str] = []
+        lines = self._remembered(id)
+        while lines is None:
+            row = checkpoints.row(self.conn, self.t, self.session, "", id)
+            if row is None or row.parent is None or self.channel in row.values:
+                lines = added({}, [self._value(row.values[self.channel])] if row and self.channel in row.values else [])
+            else:
+                id = row.parent
+                ancestors.append(id)
+                lines = self._remembered(id)
+        for ancestor in reversed(ancestors):
+            lines = self._extended(lines, ancestor)
+        return lines
+
+    def _remembered(self, id: str) -> Lines | None:
+        found = self.codec.memory.lines.get((self.session, self.channel))
+        return found[1] if found is not None and found[0] == id else None
+
+    def _extended(self, lines: Lines, id: str) -> Lines:
+        """With what the tasks of this checkpoint wrote."""
+        pending = writes.read(self.conn, self.t, self.session, "", id)
+        return added(lines, [self._value(one.leaf) for one in pending if one.channel == self.channel])
+
+    def _value(self, leaf: Leaf) -> Any:
+        is_list = is_runs(leaf)
+        ids = items.listed(self.conn, self.t, self.session, self.channel, leaf) if is_list else [*references(leaf)]
+        known = self.codec.memory.session(self.session, self.generation)
+        blobs = items.fetch(self.conn, self.t, known, self.session, ids)
+        return [self.codec.load(blobs[id]) for id in ids] if is_list else encoding.value(self.codec, leaf, blobs)
+
+
+def told(conversations: Iterable[Lines]) -> dict[str, Any]:
+    """The columns of a session's row that follow from the first conversation that is one."""
+    return summary.told([*next(filter(None, conversations), {}).values()])
+
+
+def added(lines: Lines, written: Iterable[Any]) -> Lines:
+    """The conversation after these values: messages, lists of them, removals."""
+    found = dict(lines)
+    for value in written:
+        whole = getattr(value, "value", value)  # a snapshot, or what overwrites
+        for message in whole if isinstance(whole, list) else [whole]:
+            _add(found, message)
+    return found
+
+
+def _add(lines: dict[Any, Line], message: Any) -> None:
+    id = message.get("id") if isinstance(message, Mapping) else getattr(message, "id", None)
+    who = summary.role(message)
+    if who != "remove":
+        if isinstance(message, str) or summary.is_message(message):
+            lines[object() if id is None else id] = Line(who, summary.shown(message))
+    elif id == REMOVE_ALL:
+        lines.clear()
+    else:
+        lines.pop(id, None)
