@@ -18,9 +18,9 @@ from sqlalchemy import Connection
 
 from scallion.approvals.questions import Question, questions
 from scallion.errors import StorageError
-from scallion.sql import checkpoints, clock, ledger, portable, summary, writes
+from scallion.sql import asking, checkpoints, clock, portable, summary, writes
+from scallion.sql.asking import Place
 from scallion.sql.checkpoints import NewCheckpoint
-from scallion.sql.ledger import Place
 from scallion.sql.memory import Memory
 from scallion.sql.neighbours import Foreign, Neighbour, Task
 from scallion.sql.opaque import Value
@@ -140,7 +140,7 @@ class _Moving:
                 and place.root == self._head
                 and (now := [question for question in asked if question.id in waiting])
             ):
-                ledger.ask(self._conn, self._t, self._session, place, now, self._now)
+                asking.ask(self._conn, self._t, self._session, place, now, self._now)
 
     def _rebuilt(self, value: Value) -> Any:
         logger = logging.getLogger("langgraph.checkpoint.serde.jsonplus")
