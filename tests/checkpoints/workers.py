@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.base import empty_checkpoint
+from langgraph.graph import START, MessagesState, StateGraph
 
 from scallion.sql.saver import SQLCheckpointer
 
@@ -15,7 +17,7 @@ from scallion.sql.saver import SQLCheckpointer
 def at_once(target: Callable[..., None], arguments: Sequence[tuple[Any, ...]]) -> list[int | None]:
     """The exit codes of one process for each of these arguments, all running at the same time."""
     context = multiprocessing.get_context("forkserver")  # imports once what every process needs
-    context.set_forkserver_preload(["scallion.sql.saver", "langchain_core.messages", "alembic.command"])
+    context.set_forkserver_preload(["scallion.sql.saver", "langgraph.graph", "alembic.command"])
     workers = [context.Process(target=target, args=one) for one in arguments]
     for worker in workers:
         worker.start()
@@ -42,3 +44,30 @@ def write(url: str, worker: int) -> None:
         for n in range(20):
             stored = put(saver, f"t{n % 3}")
             saver.put_writes(stored, [("messages", HumanMessage("x" * 200, id=str(n)))], f"task{worker}")
+
+
+def turns(url: str, worker: int) -> None:
+    """Eight turns at a time, each on a thread of its own, and all once more."""
+    with SQLCheckpointer(url) as saver, ThreadPoolExecutor(8) as threads:
+        graph = two_steps(saver)
+
+        def turn(n: int) -> None:
+            graph.invoke({"messages": [HumanMessage("x" * 200)]}, {"configurable": {"thread_id": f"{worker}.{n}"}})
+
+        for _ in range(2):
+            list(threads.map(turn, range(8)))
+
+
+def two_steps(saver: SQLCheckpointer) -> Any:
+    """A graph with an answer in two steps."""
+    graph = StateGraph(MessagesState)
+    for name in ("first", "second"):
+        graph.add_node(name, lambda state: {"messages": [AIMessage(f"after {len(state['messages'])}")]})
+    return graph.add_edge(START, "first").add_edge("first", "second").compile(checkpointer=saver)
+
+
+def put_many(url: str, worker: int) -> None:
+    """Two hundred checkpoints, every process on the same thread."""
+    with SQLCheckpointer(url) as saver:
+        for _ in range(200):
+            put(saver)

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Engine, StaticPool, create_engine
 from sqlalchemy.engine import URL, make_url
@@ -72,6 +72,9 @@ DRIVERS = {
 """What to write instead of a name that leads nowhere."""
 
 
+SERVER: dict[str, Any] = {"isolation_level": "READ COMMITTED", "pool_timeout": 60}
+"""Five connections stay open and ten more are opened when they are needed; whoever needs another one waits."""
+
 SILENT = {"init_command": "SET SESSION max_error_count = 0"}
 """asyncmy logs what a server warns of, with the values of unique keys in it."""
 
@@ -102,7 +105,7 @@ PLAIN = ("mysql", "mariadb")
 def _made(url: URL) -> Engine:
     plain = url.set(drivername=SYNC_DRIVERS.get(url.drivername, url.drivername))
     if plain.get_backend_name() != "sqlite":
-        return create_engine(plain, isolation_level="READ COMMITTED")
+        return create_engine(plain, **SERVER)
     if plain.database in (None, "", ":memory:") or plain.query.get("mode") == "memory":
         engine = create_engine(plain, poolclass=StaticPool, connect_args={"check_same_thread": False})
     else:
@@ -117,7 +120,7 @@ def async_made(url: URL) -> AsyncEngine:
 
     is_chatty = url.get_driver_name() == "asyncmy" and "init_command" not in url.query
     with driver(url):
-        return create_async_engine(url, isolation_level="READ COMMITTED", connect_args=SILENT if is_chatty else {})
+        return create_async_engine(url, **SERVER, connect_args=SILENT if is_chatty else {})
 
 
 def file_of(url: URL) -> str:
