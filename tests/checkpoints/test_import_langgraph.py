@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from checkpoints.databases import Server, counted
 from checkpoints.journeys import ALLOWED, AT, JOURNEYS, Journey, Parcel, forked, history, said, send
+from checkpoints.workers import at_once
 from click.testing import CliRunner
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.postgres import PostgresSaver
@@ -26,6 +27,7 @@ from sqlalchemy import make_url
 from tests.scenes import asks, call
 
 from scallion import Agent, approve, filters
+from scallion.cli import main
 from scallion.cli.db import db
 from scallion.errors import TypeBlocked
 from scallion.sql.saver import SQLCheckpointer
@@ -126,6 +128,23 @@ def test_a_thread_that_exists_is_left_alone_and_a_second_run_goes_on(source: str
     again = move(ours, source)
     assert (again.stdout, again.exit_code) == ("", 0)
     assert counted(ours) == rows
+
+
+@pytest.mark.parametrize("database", ["postgresql", "mariadb"], indirect=True)
+def test_two_programs_may_do_it_at_once(source: str, ours: SQLCheckpointer) -> None:
+    with theirs(source) as other:
+        for n in range(9):
+            forked(other).invoke({"log": [n]}, at(str(n)))
+        url = ours.database.url.render_as_string(False)
+        assert at_once(importing, [(url, source)] * 2) == [0, 0]
+        for n in range(9):
+            assert history(forked(ours), at(str(n))) == history(forked(other), at(str(n)))
+    assert len(ours.sessions.list().items) == 9
+
+
+def importing(url: str, source: str) -> None:
+    """Run the command in a process of its own."""
+    sys.exit(main(["db", "import-langgraph", "--db", url, source]))
 
 
 def test_their_database_is_not_changed(source: str, ours: SQLCheckpointer) -> None:

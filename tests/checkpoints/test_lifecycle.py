@@ -157,6 +157,18 @@ def test_what_nothing_refers_to_is_collected(kept: SQLCheckpointer) -> None:
     assert kept.database.run(lambda conn: conn.execute(text(dangling)).scalar()) == 0
 
 
+def test_writes_of_a_checkpoint_that_never_came_are_dropped(saver: SQLCheckpointer) -> None:
+    graph = JOURNEYS["delta"].build(saver)
+    JOURNEYS["delta"].before(graph, AT)
+    head = graph.get_state(AT).config["configurable"]["checkpoint_id"]
+    for id in (f"0{head[1:]}", f"2{head[1:]}"):  # the second may still come
+        place = {"thread_id": "t", "checkpoint_ns": "", "checkpoint_id": id}
+        saver.put_writes({"configurable": place}, [("log", ["x" * 100])], "task")
+    saver.prune(["t"])
+    left = text("SELECT checkpoint FROM writes WHERE task = 'task'")
+    assert saver.database.run(lambda conn: conn.execute(left).scalars().all()) == [f"2{head[1:]}"]
+
+
 MOVES = {
     "a turn": lambda saver, graph: graph.invoke({"log": ["I am back"]}, AT),
     "a pause": lambda saver, graph: saver.put_writes(
@@ -185,11 +197,12 @@ def test_what_is_in_use_again_is_left_alone(saver: SQLCheckpointer, move: str, d
     assert counted(saver) == rows
 
 
-def test_resting_threads_are_found_by_an_index(saver: SQLCheckpointer) -> None:
+@pytest.mark.parametrize("past", [False, True])
+def test_resting_threads_are_found_by_an_index(saver: SQLCheckpointer, past: bool) -> None:
     saver.setup()
     t, asked = saver.database.tables, []
     event.listen(saver.database.engine, "before_cursor_execute", lambda *args: asked.append(args[2:4]))
-    saver.database.run(lambda conn: pruning.resting(conn, t, "idle", 10, (5, 1)))
+    saver.database.run(lambda conn: pruning.resting(conn, t, "idle", 10, (5, 1), past=past))
     statement, parameters = asked[-1]
 
     def plan(conn: Connection) -> str:

@@ -77,7 +77,7 @@ def checked(file: Spool) -> Record:
 
 def _header(line: str) -> Record:
     header = _parsed(line)
-    if header.get("scallion") != "thread":
+    if header.get("scallion") != "thread" or not isinstance(header.get("thread"), str):
         raise StorageError("this is not the file of an exported thread: its first line is not the header")
     if header.get("format") != FORMAT:
         raise StorageError(

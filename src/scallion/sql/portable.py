@@ -106,13 +106,12 @@ def _micros(text: str | None) -> int | None:
 
 def load(conn: Connection, t: Tables, file: Spool, header: Record, thread: str) -> None:
     """Store the thread of a checked file under this name. Raises StorageError if the database has one of that name."""
-    created: Any = _micros(header["created"])
-    loading = _Loading(conn, t, vacant(conn, t, thread, created), thread)
     try:
+        loading = _Loading(conn, t, vacant(conn, t, thread, _micros(header["created"])), thread)
         loading.take(lines.records(file))
+        loading.finish(header)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         raise StorageError("the file of the thread holds records that no export has") from None
-    loading.finish(header)
 
 
 def vacant(conn: Connection, t: Tables, thread: str, now: Any) -> sessions.Claimed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, func, or_, select
+from sqlalchemy import Connection, exists, func, or_, select
 
 from scallion.errors import ConfigurationError
 from scallion.sql import checkpoints, ledger, lifecycle, sessions
@@ -36,10 +36,12 @@ def superfluous(conn: Connection, t: Tables, session: int) -> list[Key]:
     """The checkpoints that the thread can do without.
 
     It needs the newest of each namespace, what an open approval is about, and the ancestors that delta channels are
-    made of. The namespace of a subgraph's call goes with the checkpoint that made the call.
+    made of. The namespace of a subgraph's call goes with the checkpoint that made the call. Among them are those that
+    were never stored, as the program died, and of which there are writes.
     """
     c = t.checkpoints.c
     every = {(ns, id) for ns, id in conn.execute(select(c.ns, c.id).where(c.session == session))}
+    every |= _abandoned(conn, t, session)
     kept: set[Key] = set()
     needed: set[Key] = set()
     for key in _heads(conn, t, session):
@@ -48,6 +50,14 @@ def superfluous(conn: Connection, t: Tables, session: int) -> list[Key]:
             kept.add(key)
             needed.update(_ancestry(conn, t, row))
     return sorted(every - needed)
+
+
+def _abandoned(conn: Connection, t: Tables, session: int) -> set[Key]:
+    """What only writes belong to, and the thread has gone on without: a newer checkpoint may still be on its way."""
+    w, s = t.writes.c, t.sessions.c
+    head = select(s.head).where(s.no == session).scalar_subquery()
+    old = select(w.ns, w.checkpoint).distinct().where(w.session == session, w.checkpoint < head)
+    return {(ns, id) for ns, id in conn.execute(old)}
 
 
 def _heads(conn: Connection, t: Tables, session: int) -> list[Key]:
@@ -82,11 +92,16 @@ def _ancestry(conn: Connection, t: Tables, row: StoredCheckpoint) -> Iterator[Ke
 
 
 def resting(
-    conn: Connection, t: Tables, status: str, before: int, after: tuple[int, int] | None = None
+    conn: Connection, t: Tables, status: str, before: int, after: tuple[int, int] | None = None, *, past: bool = False
 ) -> Sequence[tuple[int, int]]:
-    """One page of threads of this status that nothing has changed since `before`: (time, number) each, in order."""
-    s = t.sessions.c
+    """One page of threads of this status that nothing has changed since `before`: (time, number) each, in order.
+
+    `past`: only those of several checkpoints, so that what was pruned before costs nothing.
+    """
+    s, older, newer = t.sessions.c, t.checkpoints.alias().c, t.checkpoints.alias().c
     query = select(s.updated, s.no).where(s.status == status, s.updated <= before).order_by(s.updated, s.no)
+    if past:
+        query = query.where(exists().where(older.session == s.no, newer.session == s.no, older.id < newer.id))
     if after is not None:
         query = query.where(s.updated >= after[0], or_(s.updated > after[0], s.no > after[1]))
     return [(updated, no) for updated, no in conn.execute(query.limit(PAGE))]

@@ -307,7 +307,7 @@ class Sessions(_View):
 
         header = lines.checked(file)
         name = header["thread"] if thread is None else thread
-        owners.admit(name, header["owner"], self.owner)
+        owners.admit(name, header.get("owner"), self.owner)
         t = self.database.tables
 
         def work(conn: Connection) -> None:

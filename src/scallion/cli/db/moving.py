@@ -53,6 +53,8 @@ def _one(database: Database, theirs: Neighbour, thread: str, dry_run: bool) -> s
         if not dry_run:
             _stored(database, theirs, thread)
     except StorageError as error:
+        if Sessions(database).get(thread) is not None:  # somebody else was faster
+            return "left alone"
         click.echo(one_line(f"not stored: {error}"), err=True)
         return "failed"
     click.echo(one_line(thread))

@@ -61,9 +61,10 @@ def _pruned(
     t, before = database.tables, clock.to_micros(database.run(lambda conn: clock.read(conn, database.clock)) - age)
     one = partial(pruning.prune_resting, t=t, statuses=statuses, before=before, delete=delete, dry_run=dry_run)
     for status in statuses:
-        page = database.run(partial(pruning.resting, t=t, status=status, before=before))
+        some = partial(pruning.resting, t=t, status=status, before=before, past=not delete)
+        page = database.run(some)
         while page:
             for _, no in page:
                 if (thread := database.run(partial(one, no=no), write=not dry_run)) is not None:
                     yield thread
-            page = database.run(partial(pruning.resting, t=t, status=status, before=before, after=page[-1]))
+            page = database.run(partial(some, after=page[-1]))
