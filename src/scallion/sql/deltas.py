@@ -5,15 +5,16 @@ What was put together is remembered for the head of a thread; a new checkpoint a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 from sqlalchemy import Connection
 
 from scallion.sql import checkpoints, encoding, items, summary, writes
+from scallion.sql.checkpoints import Told
 from scallion.sql.encoding import Leaf, is_runs, references
-from scallion.sql.memory import Codec
+from scallion.sql.memory import Codec, Known
 from scallion.sql.sessions import Claimed
 from scallion.sql.tables import Tables
 
@@ -62,7 +63,8 @@ class Delta:
         while lines is None:
             row = checkpoints.row(self.conn, self.t, self.session, "", id)
             if row is None or row.parent is None or self.channel in row.values:
-                lines = added({}, [self._value(row.values[self.channel])] if row and self.channel in row.values else [])
+                seed = [self._value(row.values[self.channel])] if row and self.channel in row.values else []
+                lines = self._added({}, seed)
             else:
                 id = row.parent
                 ancestors.append(id)
@@ -78,7 +80,12 @@ class Delta:
     def _extended(self, lines: Lines, id: str) -> Lines:
         """With what the tasks of this checkpoint wrote."""
         pending = writes.read(self.conn, self.t, self.session, "", id)
-        return added(lines, [self._value(one.leaf) for one in pending if one.channel == self.channel])
+        return self._added(lines, [self._value(one.leaf) for one in pending if one.channel == self.channel])
+
+    def _added(self, lines: Lines, written: Sequence[Any]) -> Lines:
+        """A text alone is a message only in the channel that is called so."""
+        speaks = summary.is_speech if self.channel == "messages" else summary.is_message
+        return added(lines, written, speaks)
 
     def _value(self, leaf: Leaf) -> Any:
         is_list = is_runs(leaf)
@@ -88,26 +95,39 @@ class Delta:
         return [self.codec.load(blobs[id]) for id in ids] if is_list else encoding.value(self.codec, leaf, blobs)
 
 
+def teller(
+    codec: Codec, parent: str | None, id: str, values: Mapping[str, Any], metadata: Mapping[str, Any]
+) -> Told | None:
+    """What tells the row of a new checkpoint `id` of its conversation; None if no delta channel has it."""
+    channels = summary.deltas(values, metadata)
+
+    def tell(conn: Connection, t: Tables, known: Known) -> Mapping[str, Any]:
+        each = Delta.each(conn, t, codec, known.claimed, channels)
+        return told(one.after(parent, id) for one in each)
+
+    return tell if channels else None
+
+
 def told(conversations: Iterable[Lines]) -> dict[str, Any]:
     """The columns of a session's row that follow from the first conversation that is one."""
     return summary.told([*next(filter(None, conversations), {}).values()])
 
 
-def added(lines: Lines, written: Iterable[Any]) -> Lines:
+def added(lines: Lines, written: Iterable[Any], speaks: Callable[[Any], bool]) -> Lines:
     """The conversation after these values: messages, lists of them, removals."""
     found = dict(lines)
     for value in written:
         whole = getattr(value, "value", value)  # a snapshot, or what overwrites
         for message in whole if isinstance(whole, list) else [whole]:
-            _add(found, message)
+            _add(found, message, speaks)
     return found
 
 
-def _add(lines: dict[Any, Line], message: Any) -> None:
+def _add(lines: dict[Any, Line], message: Any, speaks: Callable[[Any], bool]) -> None:
     id = message.get("id") if isinstance(message, Mapping) else getattr(message, "id", None)
     who = summary.role(message)
     if who != "remove":
-        if isinstance(message, str) or summary.is_message(message):
+        if speaks(message):
             lines[object() if id is None else id] = Line(who, summary.shown(message))
     elif id == REMOVE_ALL:
         lines.clear()

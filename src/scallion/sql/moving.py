@@ -13,22 +13,19 @@ from typing import Any
 
 from langgraph.checkpoint.base import WRITES_IDX_MAP
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, TASKS
+from langgraph.checkpoint.serde.types import ERROR, INTERRUPT
 from sqlalchemy import Connection
 
 from scallion.approvals.questions import Question, questions
 from scallion.errors import StorageError
-from scallion.sql import asking, checkpoints, clock, portable, summary, writes
+from scallion.sql import asking, checkpoints, clock, deltas, portable, summary, writes
 from scallion.sql.asking import Place
 from scallion.sql.checkpoints import NewCheckpoint
-from scallion.sql.memory import Memory
+from scallion.sql.memory import Codec, Memory
 from scallion.sql.neighbours import Foreign, Neighbour, Task
 from scallion.sql.opaque import Value
 from scallion.sql.tables import Tables
 from scallion.sql.writes import NewWrites
-
-SHOWN = ("messages", TASKS)
-"""The channels whose values a listing depends on, beside those that join branches."""
 
 
 def move(conn: Connection, t: Tables, theirs: Neighbour, thread: str, now: Any) -> None:
@@ -63,6 +60,7 @@ class _Moving:
         self._thread = thread
         self._memory = Memory()
         self._serde = JsonPlusSerializer(allowed_msgpack_modules=None)  # of other classes it gives the plain data
+        self._codec = Codec(self._serde, self._memory)
         self._head = head
         self._now = now
         self._asked: list[tuple[Place, list[Question]]] = []
@@ -73,6 +71,8 @@ class _Moving:
         self._now = _micros(found.fixed.get("ts")) or self._now
         if self._session is None:
             self._session = portable.vacant(self._conn, self._t, self._thread, self._now).no
+        shown = self._shown(found)
+        tells = deltas.teller(self._codec, found.parent, found.id, shown, found.metadata)
         new = NewCheckpoint(
             thread=self._thread,
             ns=found.ns,
@@ -86,18 +86,19 @@ class _Moving:
             present=frozenset(found.values),
             plan_again=lambda name: found.values[name]().plan(name),
             metadata=found.metadata,
-            session={} if found.ns else summary.of(self._shown(found), found.metadata),
+            session={} if found.ns else summary.of(shown, found.metadata),
+            told=tells if self._is_head(found) else None,
         )
         checkpoints.put(self._conn, self._t, self._memory, new, self._now).keep()
         for task in self._theirs.writes(self._thread, found.ns, found.id):
             self._write(found, task)
 
     def _shown(self, found: Foreign) -> dict[str, Any]:
-        """The channels that a listing depends on, which is the newest checkpoint's affair."""
-        if found.id != self._head:
-            return {}
-        wanted = {name for name in found.values if name in SHOWN or name.startswith("join:")}
-        return {name: self._rebuilt(one()) if name in wanted else None for name, one in found.values.items()}
+        """The values that a listing depends on, which is the newest checkpoint's affair."""
+        return {name: self._rebuilt(one()) for name, one in found.values.items()} if self._is_head(found) else {}
+
+    def _is_head(self, found: Foreign) -> bool:
+        return found.ns == "" and found.id == self._head
 
     def _write(self, found: Foreign, task: Task) -> None:
         channels = {channel for _, channel, _ in task.rows}

@@ -123,5 +123,10 @@ def is_message(value: Any) -> bool:
     return _is_pair(value) or (hasattr(value, "content") and hasattr(value, "type"))
 
 
+def is_speech(value: Any) -> bool:
+    """Whether it is a message of any form, or a text."""
+    return isinstance(value, str) or is_message(value)
+
+
 def _is_pair(value: Any) -> bool:
     return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str)

@@ -23,9 +23,9 @@ from scallion.approvals.questions import questions
 from scallion.errors import NotSerializable
 from scallion.sql import deltas, encoding, owners, summary
 from scallion.sql.asking import Place
-from scallion.sql.checkpoints import Contents, NewCheckpoint, StoredCheckpoint, Told
+from scallion.sql.checkpoints import Contents, NewCheckpoint, StoredCheckpoint
 from scallion.sql.deltas import Delta
-from scallion.sql.memory import Codec, Known
+from scallion.sql.memory import Codec
 from scallion.sql.sessions import Claimed
 from scallion.sql.tables import Tables
 from scallion.sql.writes import NewWrites, StoredWrite
@@ -78,18 +78,9 @@ class Translation:
             metadata=stored,
             answered=answered if isinstance(answered, str) else None,
             session={} if ns else summary.of(values, stored),
-            told=None
-            if ns
-            else self._told(place.get("checkpoint_id"), checkpoint["id"], summary.deltas(values, stored)),
+            told=deltas.teller(self.codec, place.get("checkpoint_id"), checkpoint["id"], values, stored),
             owner=self.owner,
         )
-
-    def _told(self, parent: str | None, id: str, channels: Sequence[str]) -> Told | None:
-        def told(conn: Connection, t: Tables, known: Known) -> Mapping[str, Any]:
-            each = Delta.each(conn, t, self.codec, known.claimed, channels)
-            return deltas.told(one.after(parent, id) for one in each)
-
-        return told if channels else None
 
     def head(self, conn: Connection, t: Tables, claimed: Claimed, stored: CheckpointTuple) -> dict[str, Any]:
         """What the thread's row says when this stored checkpoint is its head."""
