@@ -7,12 +7,12 @@ and references to values, as numbers). Values of channels that did not change ke
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, or_
+from sqlalchemy import Connection, Row, and_, or_, select, update
 
 from scallion.sql import asking, items, sessions, writes
 from scallion.sql.encoding import Blob, Leaf, Many, Plan, blobs, is_runs, leaf, pack, references, unpack
@@ -66,6 +66,15 @@ class StoredCheckpoint:
     seen: Mapping[str, Versions]
     values: Mapping[str, Leaf]
     metadata: Mapping[str, Any]
+    past: Mapping[str, Any] = field(default_factory=dict)
+    """Of delta channels whose ancestors are gone: [[task, leaf] of each write], and the leaf before them, if any."""
+
+    @property
+    def leaves(self) -> Iterator[tuple[str, Leaf]]:
+        """All leaves, each with its channel."""
+        yield from self.values.items()
+        for channel, (written, *seed) in self.past.items():
+            yield from ((channel, found) for found in (*(found for _, found in written), *seed))
 
 
 def put(conn: Connection, t: Tables, memory: Memory, new: NewCheckpoint, now: Any) -> Known:
@@ -152,7 +161,8 @@ def _form(new: NewCheckpoint | StoredCheckpoint, names: Sequence[str]) -> Blob:
 
 def _leaves(new: NewCheckpoint | StoredCheckpoint, values: Sequence[Leaf]) -> bytes:
     seen = [version for versions in new.seen.values() for version in versions.values()]
-    return pack([new.fixed.get("ts"), *new.versions.values(), *seen, *values])
+    past = [new.past] if isinstance(new, StoredCheckpoint) and new.past else []
+    return pack([new.fixed.get("ts"), *new.versions.values(), *seen, *values, *past])
 
 
 def _insert(
@@ -174,6 +184,28 @@ def row(conn: Connection, t: Tables, session: int, ns: str, id: str) -> StoredCh
     """The checkpoint of that id."""
     found = prepared(conn, t).row.rows(conn, of=session, within=ns, at=id)
     return _stored(t, found[0]) if found else None
+
+
+def ancestry(conn: Connection, t: Tables, session: int, ns: str, id: str, most: int) -> list[StoredCheckpoint]:
+    """The checkpoint of that id and its ancestors, nearest first, at most so many."""
+    return [_stored(t, row) for row in prepared(conn, t).chain.rows(conn, of=session, within=ns, at=id, most=most)]
+
+
+def children(conn: Connection, t: Tables, session: int, parents: Set[tuple[str, str]]) -> list[StoredCheckpoint]:
+    """Those of a session whose parent is among these, by namespace and id, and that are not themselves."""
+    c = t.checkpoints.c
+    pairs = conn.execute(select(c.ns, c.id, c.parent).where(c.session == session, c.parent.is_not(None)))
+    those = [(ns, id) for ns, id, parent in pairs if (ns, parent) in parents and (ns, id) not in parents]
+    return [found for ns, id in those if (found := row(conn, t, session, ns, id)) is not None]
+
+
+def rewrite(conn: Connection, t: Tables, stored: StoredCheckpoint) -> None:
+    """Store the leaves of a checkpoint anew."""
+    place = stored.session, stored.ns, stored.id
+    c = t.checkpoints.c
+    leaves = t.cipher.seal(_leaves(stored, list(stored.values.values())), LEAVES, *place)
+    this = and_(c.session == stored.session, c.ns == stored.ns, c.id == stored.id)
+    conn.execute(update(t.checkpoints).where(this).values(leaves=leaves))
 
 
 def every(conn: Connection, t: Tables, session: int) -> Iterator[tuple[int, StoredCheckpoint]]:
@@ -238,6 +270,7 @@ def _stored(t: Tables, row: Row[Any]) -> StoredCheckpoint:
         seen={node: {name: next(numbers) for name in channels} for node, channels in seen},
         values={name: next(numbers) for name in kept},
         metadata=json.loads(t.cipher.open_text(metadata, METADATA, session, ns, id)),
+        past=next(numbers, {}),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 from sqlalchemy import Connection
 
 from scallion.sql import checkpoints, encoding, items, summary, writes
-from scallion.sql.checkpoints import Told
+from scallion.sql.checkpoints import StoredCheckpoint, Told
 from scallion.sql.encoding import Leaf, is_runs, references
 from scallion.sql.memory import Codec, Known
 from scallion.sql.sessions import Claimed
@@ -62,9 +62,9 @@ class Delta:
         lines = self._remembered(id)
         while lines is None:
             row = checkpoints.row(self.conn, self.t, self.session, "", id)
-            if row is None or row.parent is None or self.channel in row.values:
-                seed = [self._value(row.values[self.channel])] if row and self.channel in row.values else []
-                lines = self._added({}, seed)
+            known = self._known(row)
+            if known or row is None or row.parent is None:
+                lines = self._added({}, map(self._value, known))
             else:
                 id = row.parent
                 ancestors.append(id)
@@ -72,6 +72,15 @@ class Delta:
         for ancestor in reversed(ancestors):
             lines = self._extended(lines, ancestor)
         return lines
+
+    def _known(self, row: StoredCheckpoint | None) -> list[Leaf]:
+        """The value that a checkpoint has, or what it keeps of ancestors that are gone."""
+        if row is None or self.channel not in {*row.values, *row.past}:
+            return []
+        if self.channel in row.values:
+            return [row.values[self.channel]]
+        written, *seed = row.past[self.channel]
+        return [*seed, *(leaf for _, leaf in written)]
 
     def _remembered(self, id: str) -> Lines | None:
         found = self.codec.memory.lines.get((self.session, self.channel))

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Table, and_, delete, func, insert, literal, select, tuple_, update
 
 from scallion.errors import StorageError
-from scallion.sql import checkpoints, items, ledger, resealing, sessions, writes
+from scallion.sql import checkpoints, items, ledger, lineage, resealing, sessions, writes
 from scallion.sql.encoding import is_runs, references, runs
 from scallion.sql.tables import Tables
 
@@ -40,6 +40,7 @@ def delete_runs(conn: Connection, t: Tables, runs: Sequence[str], owner: str | N
 def drop(conn: Connection, t: Tables, session: int, keys: Sequence[tuple[str, str]]) -> None:
     """Delete these checkpoints, by namespace and id, and all that only they need."""
     c, w, a = t.checkpoints.c, t.writes.c, t.approvals.c
+    lineage.keep_past(conn, t, session, keys)
     for batch in items.batches(keys):
         conn.execute(delete(t.checkpoints).where(c.session == session, tuple_(c.ns, c.id).in_(batch)))
         conn.execute(delete(t.writes).where(w.session == session, tuple_(w.ns, w.checkpoint).in_(batch)))
@@ -80,7 +81,7 @@ def _used(conn: Connection, t: Tables, session: int) -> tuple[set[int], set[tupl
     spans: set[tuple[str, int, int]] = set()
     for form, stored in checkpoints.every(conn, t, session):
         used.add(form)
-        for channel, found in stored.values.items():
+        for channel, found in stored.leaves:
             if is_runs(found):
                 spans.update((channel, first, last) for first, last in runs(found))
             else:

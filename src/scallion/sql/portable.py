@@ -7,7 +7,7 @@ the exported session; where the records are loaded they get new ones.
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import groupby
@@ -74,6 +74,15 @@ def _checkpoint(stored: StoredCheckpoint) -> Record:
         "seen": stored.seen,
         "values": {name: _plain(leaf) for name, leaf in stored.values.items()},
         "metadata": stored.metadata,
+        "past": _past(stored.past, _plain),
+    }
+
+
+def _past(past: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
+    """What a checkpoint knows of ancestors that are gone, its leaves changed."""
+    return {
+        name: [[[task, change(leaf)] for task, leaf in written], *map(change, seed)]
+        for name, (written, *seed) in past.items()
     }
 
 
@@ -187,6 +196,7 @@ class _Loading:
                 seen=record["seen"],
                 values={name: self._leaf(leaf) for name, leaf in record["values"].items()},
                 metadata=record["metadata"],
+                past=_past(record["past"], self._leaf),
             )
             self._bytes += checkpoints.restore(self._conn, self._t, self._known, stored)
 

@@ -20,6 +20,7 @@ from sqlalchemy import (
     and_,
     bindparam,
     insert,
+    literal,
     select,
     update,
 )
@@ -204,6 +205,18 @@ class Prepared:
         c = self._t.checkpoints.c
         of = bindparam("of", type_=BigInteger)
         return self._made(self.stored.where(c.session == of, c.ns == bindparam("within"), c.id == bindparam("at")))
+
+    @cached_property
+    def chain(self) -> Statement:
+        """The checkpoint `at` of the session `of` in `within` and its ancestors, nearest first, `most` of them."""
+        c = self._t.checkpoints.c
+        here = (c.session == bindparam("of", type_=BigInteger), c.ns == bindparam("within"))
+        first = select(c.id, c.parent, literal(1).label("depth")).where(*here, c.id == bindparam("at"))
+        chain = first.cte("chain", recursive=True)
+        deeper = select(c.id, c.parent, chain.c.depth + 1)
+        most = chain.c.depth < bindparam("most", type_=BigInteger)
+        chain = chain.union_all(deeper.join(chain, c.id == chain.c.parent).where(*here, most))
+        return self._made(self.stored.join(chain, chain.c.id == c.id).where(*here).order_by(chain.c.depth))
 
     @cached_property
     def writes(self) -> Statement:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, exists, func, or_, select
@@ -15,8 +15,6 @@ from scallion.sql.tables import Tables
 Key = tuple[str, str]
 """A checkpoint of a session: namespace and id."""
 
-STEPS = "counters_since_delta_snapshot"
-"""Metadata of DeltaChannel graphs: per channel (updates, supersteps) since its value was stored as a whole."""
 PAGE = 500
 """How many resting threads are looked up at a time."""
 
@@ -35,21 +33,19 @@ def prune(conn: Connection, t: Tables, threads: Sequence[str], strategy: str, ow
 def superfluous(conn: Connection, t: Tables, session: int) -> list[Key]:
     """The checkpoints that the thread can do without.
 
-    It needs the newest of each namespace, what an open approval is about, and the ancestors that delta channels are
-    made of. The namespace of a subgraph's call goes with the checkpoint that made the call. Among them are those that
-    were never stored, as the program died, and of which there are writes.
+    It needs the newest of each namespace, and what an open approval is about. The namespace of a subgraph's call goes
+    with the checkpoint that made the call. Among them are those that were never stored, as the program died, and of
+    which there are writes.
     """
     c = t.checkpoints.c
     every = {(ns, id) for ns, id in conn.execute(select(c.ns, c.id).where(c.session == session))}
     every |= _abandoned(conn, t, session)
     kept: set[Key] = set()
-    needed: set[Key] = set()
     for key in _heads(conn, t, session):
         row = checkpoints.row(conn, t, session, *key)
         if row is not None and _calls(row) & every <= kept:
             kept.add(key)
-            needed.update(_ancestry(conn, t, row))
-    return sorted(every - needed)
+    return sorted(every - kept)
 
 
 def _abandoned(conn: Connection, t: Tables, session: int) -> set[Key]:
@@ -78,17 +74,6 @@ def _depth(ns: str) -> int:
 def _calls(row: StoredCheckpoint) -> set[Key]:
     """The checkpoints that made the call which this is one of; a subgraph that keeps its state is not bound to one."""
     return set((row.metadata.get("parents") or {}).items()) if ":" in row.ns else set()
-
-
-def _ancestry(conn: Connection, t: Tables, row: StoredCheckpoint) -> Iterator[Key]:
-    """The checkpoint, and those of its ancestors whose writes make up its delta channels."""
-    counters: Mapping[str, Sequence[int]] = row.metadata.get(STEPS) or {}
-    left = max((supersteps + 1 for _, supersteps in counters.values()), default=0)
-    found: StoredCheckpoint | None = row
-    while found is not None:
-        yield found.ns, found.id
-        found = checkpoints.row(conn, t, row.session, found.ns, found.parent) if found.parent and left else None
-        left -= 1
 
 
 def resting(

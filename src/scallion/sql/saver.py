@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.runnables import RunnableConfig
@@ -13,12 +14,13 @@ from langgraph.checkpoint.base import (
     Checkpoint,
     CheckpointMetadata,
     CheckpointTuple,
+    DeltaChannelHistory,
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from sqlalchemy import Connection
 from sqlalchemy.engine import URL, Engine
 
-from scallion.sql import checkpoints, clock, lifecycle, pruning, resealing, sessions, writes
+from scallion.sql import checkpoints, clock, lifecycle, lineage, pruning, resealing, sessions, writes
 from scallion.sql.checkpoints import StoredCheckpoint
 from scallion.sql.cipher import cipher
 from scallion.sql.clock import Clock
@@ -197,13 +199,27 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Keep only the newest checkpoint of each namespace, or, with "delete", nothing.
 
-        Threads with delta channels keep the ancestors that their values are made of.
+        A checkpoint that stays keeps what its delta channels are made of.
         """
         self.database.run(self._prune(thread_ids, strategy), write=True)
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """As `prune`."""
         await self.database.arun(self._prune(thread_ids, strategy), write=True)
+
+    def get_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """What leads to the values of delta channels at a checkpoint: by channel a value and the writes after it."""
+        found = self.database.run(self._history(config, channels))
+        return self._translation.history(*found) if found else {name: {"writes": []} for name in channels}
+
+    async def aget_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """As `get_delta_channel_history`."""
+        found = await self.database.arun(self._history(config, channels))
+        return self._translation.history(*found) if found else {name: {"writes": []} for name in channels}
 
     def get_next_version(self, current: Any, channel: None) -> Any:
         """The version after `current`: counts up, also from the texts that LangGraph's own SQL savers use."""
@@ -262,6 +278,22 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
 
         return work
 
+    def _history(self, config: RunnableConfig, channels: Sequence[str]) -> Work[_Past | None]:
+        place = config["configurable"]
+        key = place["thread_id"], place.get("checkpoint_ns", ""), place.get("checkpoint_id"), self.owner
+
+        def work(conn: Connection) -> _Past | None:
+            t = self.database.tables
+            stored = checkpoints.find(conn, t, *key)
+            if stored is None:
+                return None
+            past = lineage.history(conn, t, stored, channels)
+            leaves = [leaf for written in past.writes.values() for _, leaf in written]
+            seeds = replace(stored, values=past.seeds)
+            return stored, past, checkpoints.contents(conn, t, self._memory, seeds, leaves)
+
+        return work
+
     def _page(self, walk: _Walk) -> Work[tuple[Sequence[StoredCheckpoint], Sequence[_Found]]]:
         def work(conn: Connection) -> tuple[Sequence[StoredCheckpoint], Sequence[_Found]]:
             page = checkpoints.page(conn, self.database.tables, **walk.arguments, owner=self.owner)
@@ -303,6 +335,7 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
         return lambda conn: writes.put(conn, t, self._memory, new, clock.stamp(conn, now))
 
 
+_Past = tuple[StoredCheckpoint, lineage.History, checkpoints.Contents]
 _Found = tuple[StoredCheckpoint, Sequence[writes.StoredWrite], checkpoints.Contents]
 
 

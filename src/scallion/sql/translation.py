@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -14,6 +14,7 @@ from langgraph.checkpoint.base import (
     Checkpoint,
     CheckpointMetadata,
     CheckpointTuple,
+    DeltaChannelHistory,
     get_checkpoint_metadata,
 )
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
@@ -25,6 +26,7 @@ from scallion.sql import deltas, encoding, owners, summary
 from scallion.sql.asking import Place
 from scallion.sql.checkpoints import Contents, NewCheckpoint, StoredCheckpoint
 from scallion.sql.deltas import Delta
+from scallion.sql.lineage import History
 from scallion.sql.memory import Codec
 from scallion.sql.sessions import Claimed
 from scallion.sql.tables import Tables
@@ -132,14 +134,20 @@ class Translation:
         if self.owner is not None and isinstance(named := metadata.get("owner"), str):
             owners.narrow(self.owner, named)
 
+    def history(self, stored: StoredCheckpoint, found: History, contents: Contents) -> dict[str, DeltaChannelHistory]:
+        """The history of delta channels as LangGraph knows it; `contents` are those of its seeds and writes."""
+        seeds = self._values(replace(stored, values=found.seeds), contents)
+        return {
+            name: {
+                "writes": [(task, name, encoding.value(self.codec, leaf, contents.items)) for task, leaf in written],
+                **({"seed": seeds[name]} if name in seeds else {}),  # type: ignore[typeddict-item]
+            }
+            for name, written in found.writes.items()
+        }
+
     def tuple(self, stored: StoredCheckpoint, pending: Sequence[StoredWrite], contents: Contents) -> CheckpointTuple:
         """The checkpoint as LangGraph knows it."""
-        values = {
-            name: self.codec.load_list((stored.thread, stored.ns, name), contents.lists[name], contents.items)
-            if name in contents.lists
-            else encoding.value(self.codec, found, contents.items)
-            for name, found in stored.values.items()
-        }
+        values = self._values(stored, contents)
         checkpoint = {
             **stored.fixed,
             "id": stored.id,
@@ -154,6 +162,14 @@ class Translation:
             parent_config=_config(stored, stored.parent) if stored.parent else None,
             pending_writes=[(write.task, write.channel, self._value(write, contents)) for write in pending],
         )
+
+    def _values(self, stored: StoredCheckpoint, contents: Contents) -> dict[str, Any]:
+        return {
+            name: self.codec.load_list((stored.thread, stored.ns, name), contents.lists[name], contents.items)
+            if name in contents.lists
+            else encoding.value(self.codec, found, contents.items)
+            for name, found in stored.values.items()
+        }
 
     def _value(self, write: StoredWrite, contents: Contents) -> Any:
         return encoding.value(self.codec, write.leaf, contents.items)

@@ -99,12 +99,30 @@ def every(
 def read(conn: Connection, t: Tables, session: int, ns: str, checkpoint: str) -> list[StoredWrite]:
     """The writes of this checkpoint, in the order of (path, task, index)."""
     found = prepared(conn, t).writes.rows(conn, of=session, within=ns, at=checkpoint)
-    rows = [
-        StoredWrite(path, task, index, channel, stored)
-        for path, task, leaves in found
-        for index, (channel, stored) in opened(t, leaves, session, ns, checkpoint, task).items()
-    ]
-    return sorted(rows, key=lambda write: (write.path, write.task, write.index))
+    rows = [row for path, task, leaves in found for row in _rows(t, path, task, leaves, session, ns, checkpoint)]
+    return sorted(rows, key=_place_in_order)
+
+
+def of_many(
+    conn: Connection, t: Tables, session: int, ns: str, checkpoints: Sequence[str]
+) -> Mapping[str, list[StoredWrite]]:
+    """The writes of these checkpoints of a namespace, by checkpoint, each in the order of `read`."""
+    w = t.writes.c
+    found: dict[str, list[StoredWrite]] = {checkpoint: [] for checkpoint in checkpoints}
+    for batch in items.batches(checkpoints):
+        here = and_(w.session == session, w.ns == ns, w.checkpoint.in_(batch))
+        for at, path, task, leaves in conn.execute(select(w.checkpoint, w.path, w.task, w.leaves).where(here)):
+            found[at] += _rows(t, path, task, leaves, session, ns, at)
+    return {checkpoint: sorted(rows, key=_place_in_order) for checkpoint, rows in found.items()}
+
+
+def _rows(t: Tables, path: str, task: str, leaves: bytes, session: int, ns: str, at: str) -> list[StoredWrite]:
+    written = opened(t, leaves, session, ns, at, task)
+    return [StoredWrite(path, task, index, channel, stored) for index, (channel, stored) in written.items()]
+
+
+def _place_in_order(write: StoredWrite) -> tuple[str, str, int]:
+    return write.path, write.task, write.index
 
 
 def opened(t: Tables, leaves: bytes, session: int, ns: str, checkpoint: str, task: str) -> Mapping[int, list[Any]]:
