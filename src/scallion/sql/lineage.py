@@ -14,11 +14,10 @@ from sqlalchemy import Connection
 from scallion.sql import checkpoints, writes
 from scallion.sql.checkpoints import StoredCheckpoint
 from scallion.sql.encoding import Leaf
+from scallion.sql.summary import COUNTERS
 from scallion.sql.tables import Tables
 from scallion.sql.writes import StoredWrite
 
-STEPS = "counters_since_delta_snapshot"
-"""Metadata of LangGraph: the delta channels of which a checkpoint has no value of its own."""
 FIRST, MOST = 64, 512
 """How many ancestors are read at once: each time twice as many, below MySQL's limit of recursion."""
 
@@ -77,7 +76,7 @@ def keep_past(conn: Connection, t: Tables, session: int, doomed: Iterable[tuple[
     """Before these checkpoints are deleted: have their children that stay take the past of their channels over."""
     gone = set(doomed)
     for child in checkpoints.children(conn, t, session, gone):
-        names = [name for name in child.metadata.get(STEPS) or () if name not in child.values]
+        names = [name for name in child.metadata.get(COUNTERS) or () if name not in child.values]
         if names:
             past = history(conn, t, child, names)
             checkpoints.rewrite(conn, t, replace(child, past=_packed(past)))
