@@ -64,7 +64,7 @@ class Delta:
             row = checkpoints.row(self.conn, self.t, self.session, "", id)
             known = self._known(row)
             if known or row is None or row.parent is None:
-                lines = self._added({}, map(self._value, known))
+                lines = self._added({}, [self._value(leaf) for leaf in known])
             else:
                 id = row.parent
                 ancestors.append(id)
