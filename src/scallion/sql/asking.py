@@ -19,7 +19,7 @@ from sqlalchemy import ColumnElement, Connection, and_, insert, or_, select, upd
 
 from scallion.approvals import payload, questions
 from scallion.approvals.questions import Question
-from scallion.sql import sessions
+from scallion.sql import names, sessions
 from scallion.sql.clock import to_micros
 from scallion.sql.ledger import OPEN, PAYLOAD, question_of
 from scallion.sql.tables import Tables
@@ -104,10 +104,10 @@ def _words(question: Question) -> Any:
 def _row(question: Question, place: Place, now: Any) -> dict[str, Any]:
     asked = question.approval("")
     return {
-        "kind": asked.kind,
-        "tool": asked.tool,
-        "owner": place.owner or asked.owner,
-        "requested_by": asked.requested_by or place.user,
+        "kind": names.fitting(asked.kind, 32),
+        "tool": names.fitting(asked.tool),
+        "owner": names.fitting(place.owner or asked.owner),
+        "requested_by": names.fitting(asked.requested_by or place.user),
         "expires": _expiry(question.value, asked, now),
     }
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args
 from sqlalchemy import Connection, Row, case, delete, func, insert, or_, select, update
 
 from scallion.errors import ConfigurationError
-from scallion.sql import owners
+from scallion.sql import names, owners
 from scallion.sql.clock import from_micros
 from scallion.sql.prepared import prepared
 from scallion.sql.tables import Tables
@@ -87,6 +87,7 @@ def claim(conn: Connection, t: Tables, thread: str, now: Any, owner: str | None 
 
     With an `owner` it must be theirs: raises ThreadError otherwise.
     """
+    names.check("thread id", thread)
     query = prepared(conn, t).claim
     rows = query.rows(conn, for_thread=thread)
     if not rows:
@@ -247,6 +248,8 @@ def _session(t: Tables, row: Row[Any], tags: Iterable[str]) -> Session:
 
 def tag(conn: Connection, t: Tables, thread: str, tags: Sequence[str], owner: str | None = None) -> bool:
     """Give the session exactly these tags; False if there is no such session."""
+    for tag in tags:
+        names.check("tag", tag, 100)
     s = t.sessions.c
     query = select(s.no, s.created, s.updated).where(s.thread == thread)
     if owner is not None:

@@ -9,20 +9,20 @@ from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
+    EXCLUDED_METADATA_KEYS,
     WRITES_IDX_MAP,
     ChannelVersions,
     Checkpoint,
     CheckpointMetadata,
     CheckpointTuple,
     DeltaChannelHistory,
-    get_checkpoint_metadata,
 )
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
 from sqlalchemy import Connection
 
 from scallion.approvals.questions import questions
 from scallion.errors import NotSerializable
-from scallion.sql import deltas, encoding, owners, summary
+from scallion.sql import deltas, encoding, names, owners, summary
 from scallion.sql.asking import Place
 from scallion.sql.checkpoints import Contents, NewCheckpoint, StoredCheckpoint
 from scallion.sql.deltas import Delta
@@ -59,6 +59,10 @@ class Translation:
         changed = frozenset(new_versions)
         ns = place.get("checkpoint_ns", "")
         stored = self._metadata(config, metadata)
+        names.check("checkpoint namespace", ns, 512)
+        names.check("run_id", stored.get("run_id"), 64)
+        for name in ("owner", "agent"):
+            names.check(name, stored.get(name))
         self._check_owner(stored)
         answered = stored.pop("answered", None)
 
@@ -95,7 +99,7 @@ class Translation:
         """Metadata as JSON data. Of `configurable` only what was asked for: it is where secrets are handed over."""
         place = config.get("configurable", {})
         allowed = {key: place[key] for key in self.metadata_keys if key in place}
-        merged = get_checkpoint_metadata({"metadata": config.get("metadata") or {}, "configurable": allowed}, metadata)
+        merged = _merged(metadata, config.get("metadata") or {}, allowed)
         try:
             if not _has_names(merged):
                 raise NotSerializable("metadata", "dict", "its keys must be texts")
@@ -187,10 +191,25 @@ def _written(channel: str, value: Any) -> Any:
     return repr(value) if channel == ERROR and isinstance(value, BaseException) else value
 
 
+def _merged(metadata: Mapping[str, Any], *others: Mapping[str, Any]) -> dict[str, Any]:
+    """The metadata, and of the others what is plain and not LangGraph's own; texts as they are, NULs included."""
+    merged = dict(metadata)
+    for key, value in (one for other in others for one in other.items()):
+        if key in merged or key in EXCLUDED_METADATA_KEYS or key.startswith("__"):
+            continue
+        if isinstance(value, str | int | float):
+            merged[key] = value
+    return merged
+
+
 def _place(config: RunnableConfig, task: str) -> Place:
     place = config["configurable"]
     ns, checkpoint = place.get("checkpoint_ns", ""), place["checkpoint_id"]
     known: Mapping[str, Any] = config.get("metadata") or {}
+    names.check("checkpoint namespace", ns, 512)
+    names.check("task id", task, 64)
+    for name in ("owner", "user"):
+        names.check(name, known.get(name))
     return Place(
         ns=ns,
         checkpoint=checkpoint,

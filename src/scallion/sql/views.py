@@ -10,7 +10,7 @@ from typing import Any, Self
 from sqlalchemy import Connection
 
 from scallion.errors import ConfigurationError
-from scallion.sql import clock, ledger, lines, owners, resuming, sessions
+from scallion.sql import clock, ledger, lines, names, owners, resuming, sessions
 from scallion.sql.engines import Database
 from scallion.sql.failures import Work
 from scallion.sql.lines import Spool
@@ -154,6 +154,7 @@ class Approvals(_View):
     def _decide(
         self, decisions: Mapping[str, Any], by: str | None, thread: str | None
     ) -> tuple[Work[Sequence[Approval]], Work[Sequence[Approval]]]:
+        names.check("name of who decides", by)
         t, wanted = self.database.tables, {"by": by, "thread": thread, "owner": self.owner}
         tried: list[datetime] = []
 
