@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
+from langgraph.errors import GraphInterrupt
 from langgraph.func import task
 from langgraph.types import interrupt
 
@@ -74,6 +75,10 @@ class Edge:
             if run.pausing is None:
                 return reply, root.updates
             run.settle()
+            if _is_nested(run.pausing, config, len(answers)):
+                # That graph keeps its answers and where it stands: no journal of ours would be found by them.
+                restate_answers(config, answers)
+                raise _interrupt(run.pausing, config, len(answers))
             mine = {"id": uuid.uuid4().hex, "root": root.dump(run.wire), "made": dict(made)}
             kept = keep(mine)
             if kept["id"] == mine["id"]:
@@ -110,12 +115,24 @@ def _attempt(chain: Innermost, request: Any, root: Frame, config: RunnableConfig
         current_frame.reset(token)
 
 
+def _is_nested(signal: PauseSignal, config: RunnableConfig, answered: int) -> bool:
+    """Whether it is a graph that asks which a tool or a hook runs, by the ids of its interrupts."""
+    if signal.native is None:
+        return False
+    own = _own_interrupt(None, config, answered).args[0][0].id
+    return all(one.id != own for one in signal.native.args[0])
+
+
 def _interrupt(signal: PauseSignal, config: RunnableConfig, answered: int) -> BaseException:
-    if signal.native is not None:
-        return signal.native
+    return signal.native or _own_interrupt(signal.payload, config, answered)
+
+
+def _own_interrupt(payload: Any, config: RunnableConfig, answered: int) -> GraphInterrupt:
     _, patched = counting_interrupts(config, lambda: answered)
     try:
-        interrupt(signal.payload)
+        interrupt(payload)
+    except GraphInterrupt as error:
+        return error
     finally:
         restored(patched)
     raise AssertionError("an interrupt without an answer raises")

@@ -13,7 +13,7 @@ from typing import Any
 
 from langgraph.checkpoint.base import WRITES_IDX_MAP
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from langgraph.checkpoint.serde.types import ERROR, INTERRUPT
+from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
 from sqlalchemy import Connection
 
 from scallion.approvals.questions import Question, questions
@@ -113,7 +113,9 @@ class _Moving:
         writes.put(self._conn, self._t, self._memory, new, self._now).keep()
         if INTERRUPT in channels and channels <= WRITES_IDX_MAP.keys():  # it has not come to its end
             asked = [self._rebuilt(value) for _, channel, value in task.rows if channel == INTERRUPT]
-            self._asked.append((place, questions(asked)))
+            answers = [self._rebuilt(value) for _, channel, value in task.rows if channel == RESUME]
+            number = max((len(one) for one in answers if isinstance(one, list)), default=0)
+            self._asked.append((place, questions(asked, 0 if ERROR in channels else number)))
 
     def _place(self, found: Foreign, task: Task) -> Place:
         parents: Mapping[str, Any] = found.metadata.get("parents") or {}
