@@ -177,6 +177,7 @@ def in_memory(migrated: Path) -> Engine:
 
 
 everywhere = pytest.mark.parametrize("database", [*LOCAL, *SERVERS], indirect=True)
+one_of_each = pytest.mark.parametrize("database", ["file", "postgresql", "mariadb"], indirect=True)
 sync_kinds = pytest.mark.parametrize("database", [*LOCAL, "postgresql", "mariadb"], indirect=True)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, TypedDict
 
 import pytest
-from checkpoints.databases import counted, everywhere, sync_kinds
+from checkpoints.databases import counted, everywhere, one_of_each
 from checkpoints.journeys import ALLOWED, AT, JOURNEYS, Journey, delta, nested, plain, said
 from langgraph.checkpoint.serde.types import INTERRUPT
 from langgraph.graph import START, StateGraph
@@ -64,7 +64,7 @@ async def test_a_deleted_thread_leaves_nothing(database: str) -> None:
         assert counted(saver) == empty
 
 
-@sync_kinds
+@one_of_each
 @pytest.mark.parametrize("name", JOURNEYS)
 def test_a_pruned_thread_goes_on_as_if_it_were_not(kept: SQLCheckpointer, name: str) -> None:
     journey: Journey = JOURNEYS[name]
@@ -178,7 +178,7 @@ MOVES = {
 }
 
 
-@sync_kinds
+@one_of_each
 @pytest.mark.parametrize("delete", [False, True])
 @pytest.mark.parametrize("move", MOVES)
 def test_what_is_in_use_again_is_left_alone(saver: SQLCheckpointer, move: str, delete: bool) -> None:

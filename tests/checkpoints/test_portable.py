@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checkpoints.databases import SERVERS, Server, counted, everywhere
+from checkpoints.databases import SERVERS, Server, counted, everywhere, one_of_each
 from checkpoints.journeys import ALLOWED, AT, JOURNEYS, Journey, forked, history, said
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
@@ -20,8 +20,6 @@ from scallion import Inbox, respond
 from scallion.errors import StorageError, ThreadError, TypeBlocked
 from scallion.sql.saver import SQLCheckpointer
 from scallion.sql.serde import StrictSerializer
-
-databases = pytest.mark.parametrize("database", ["file", "postgresql", "mariadb"], indirect=True)
 
 
 def on(url: str) -> SQLCheckpointer:
@@ -62,7 +60,7 @@ def about(saver: SQLCheckpointer) -> Any:
     return saver.sessions.get("t"), [one.to_json() for one in saver.approvals.list(None, limit=99).items]
 
 
-@databases
+@one_of_each
 @pytest.mark.parametrize("name", JOURNEYS)
 def test_it_goes_on_where_it_was(home: SQLCheckpointer, away: SQLCheckpointer, name: str) -> None:
     journey: Journey = JOURNEYS[name]
@@ -184,7 +182,7 @@ def test_a_file_that_is_not_whole_is_refused(saver: SQLCheckpointer, exported: l
     assert saver.sessions.load(exported) == "t"
 
 
-@databases
+@one_of_each
 def test_what_fails_in_the_middle_leaves_nothing(away: SQLCheckpointer, exported: list[str]) -> None:
     empty = counted(away)
     with pytest.raises(StorageError):
