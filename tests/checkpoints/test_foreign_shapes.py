@@ -118,3 +118,20 @@ def test_a_raw_command_uses_them(saver: SQLCheckpointer, shape: str) -> None:
     assert set(made.get_state(CONFIG).values["said"]) == {"raw"}
     assert statuses(saver) == ["used"] * count
     assert saver.status("t") == "idle"
+
+
+@pytest.mark.parametrize("shape", ["a node", "a subgraph", "the functional API"])
+def test_a_replay_asks_anew(saver: SQLCheckpointer, shape: str) -> None:
+    """From the checkpoint that paused: what was used then stays so, and the new branch has questions of its own."""
+    make, count = SHAPES[shape]
+    made = make(saver)
+    waiting = run(made, NOTHING)
+    paused = made.get_state(CONFIG).config
+    for branch in (1, 2):
+        while waiting:
+            check_open(saver, waiting)
+            waiting = run(made, answer(saver, waiting))
+        assert statuses(saver) == ["used"] * count * branch
+        made.invoke(None, paused)
+        waiting = pending(saver)
+        assert len(waiting) == 1
