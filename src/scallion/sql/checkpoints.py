@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, filterfalse
 from typing import Any
 
 from sqlalchemy import Connection, Row, and_, or_, select, update
@@ -292,7 +292,8 @@ def contents(conn: Connection, t: Tables, memory: Memory, stored: StoredCheckpoi
     }
     plain = [found for channel, found in stored.values.items() if channel not in lists]
     ids = [id for found in (*plain, *others) for id in references(found)]
-    new = [id for one in lists.values() for id in one.ids if id not in remembered.recipes]
+    listed = chain.from_iterable(one.ids for one in lists.values())
+    new = filterfalse(remembered.recipes.__contains__, listed)
     return Contents(items.fetch(conn, t, remembered, stored.session, chain(ids, new)), lists)
 
 

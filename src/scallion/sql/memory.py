@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import filterfalse
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -248,10 +249,10 @@ class Codec:
         """The items of a list, always new objects; a list of messages is remembered as the series `key`."""
         recipes = listed.remembered.recipes
         with collector_at_rest():
-            for id in listed.ids:
-                if id not in recipes and (fresh := recipe(self.load(blobs[id]), blobs[id])) is not None:
+            for id in filterfalse(recipes.__contains__, listed.ids):
+                if (fresh := recipe(self.load(blobs[id]), blobs[id])) is not None:
                     recipes[id] = fresh
-            known = [recipes[id] for id in listed.ids if id in recipes]
+            known = list(filter(None, map(recipes.get, listed.ids)))
             values, seals = make(known)
         if len(known) < len(listed.ids):
             made = iter(values)

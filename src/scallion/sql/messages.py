@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import gc
 import marshal
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, repeat
 from operator import is_
 from typing import Any
 
@@ -103,7 +104,7 @@ class Seals:
         fields = message.__dict__
         self.values += map(self._sealed, fields.values())
         self.fields.append(fields)
-        self.add_extra(message.__pydantic_extra__)
+        self.add_extras([message.__pydantic_extra__])
 
     def _sealed(self, value: Any) -> Any:
         if type(value) in CONTAINERS and not value:
@@ -111,13 +112,12 @@ class Seals:
             return value
         return _apart(value)
 
-    def add_extra(self, extra: dict[str, Any] | None) -> None:
-        """Seal what a message has beside its fields. Raises NotPlain."""
-        if extra:
-            self.copies.append(_apart(extra))
-            self.extras.append(extra)
-        elif extra is not None:
-            self.empty.append(extra)
+    def add_extras(self, extras: Sequence[dict[str, Any] | None]) -> None:
+        """Seal what messages have beside their fields. Raises NotPlain."""
+        full = [extra for extra in extras if extra]
+        self.copies += map(_apart, full)
+        self.extras += full
+        self.empty += [extra for extra in extras if extra is not None and not extra]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,34 +161,41 @@ def recipe(message: Any, blob: Blob) -> Recipe | None:
 
 
 def make(recipes: Sequence[Recipe]) -> tuple[list[Any], Seals]:
-    """New messages, sealed. This runs for every message of a history at every load, hence one flat loop."""
+    """New messages, sealed. This runs for every message of a history at every load: where it can, it loops in C."""
     messages = [new(one.kind) for one in recipes]
     fields = [one.sealed.copy() for one in recipes]
-    seals = Seals(fields)
-    empty = seals.empty.append
-    for message, one, values in zip(messages, recipes, fields, strict=True):
-        part: Any
-        for name in one.dicts:
-            values[name] = part = {}
-            empty(part)
-        for name in one.lists:
-            values[name] = part = []
-            empty(part)
-        extra: Any = {}
-        if one.extra is None:
-            empty(extra)
-        else:
-            extra = marshal.loads(one.extra)
-            seals.add_extra(extra)
-        set_values(message, values)
-        set_extra(message, extra)
-        set_names(message, set(one.names))
-        set_private(message, None)
+    extras = [{} if one.extra is None else marshal.loads(one.extra) for one in recipes]
+    seals = Seals(fields, empty=_emptied(recipes, fields))
+    seals.add_extras(extras)
     seals.values += chain.from_iterable(map(dict.values, fields))
     for one, values in zip(recipes, fields, strict=True):
         if one.full is not None:
             values.update(marshal.loads(one.full))
+    _each(set_values, messages, fields)
+    _each(set_extra, messages, extras)
+    _each(set_names, messages, [set(one.names) for one in recipes])
+    _each(set_private, messages, repeat(None))
     return messages, seals
+
+
+def _emptied(recipes: Sequence[Recipe], fields: Sequence[dict[str, Any]]) -> list[Any]:
+    """The new empty dicts and lists that were put into the fields."""
+    parts: list[Any] = []
+    add = parts.append
+    for one, values in zip(recipes, fields, strict=True):
+        part: Any
+        for name in one.dicts:
+            values[name] = part = {}
+            add(part)
+        for name in one.lists:
+            values[name] = part = []
+            add(part)
+    return parts
+
+
+def _each(set: Callable[[Any, Any], None], messages: Iterable[Any], values: Iterable[Any]) -> None:
+    """Set a slot of each message."""
+    deque(map(set, messages, values), maxlen=0)
 
 
 @dataclass(frozen=True, slots=True)
