@@ -72,8 +72,13 @@ DRIVERS = {
 """What to write instead of a name that leads nowhere."""
 
 
-SERVER: dict[str, Any] = {"isolation_level": "READ COMMITTED", "pool_timeout": 60}
-"""Five connections stay open and ten more are opened when they are needed; whoever needs another one waits."""
+SERVER: dict[str, Any] = {
+    "isolation_level": "READ COMMITTED",
+    "pool_size": THREADS,
+    "max_overflow": 15 - THREADS,
+    "pool_timeout": 60,
+}
+"""As many connections stay open as threads use; up to fifteen are opened when they are needed, then it is waited."""
 
 SILENT = {"init_command": "SET SESSION max_error_count = 0"}
 """asyncmy logs what a server warns of, with the values of unique keys in it."""
