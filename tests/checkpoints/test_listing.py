@@ -6,8 +6,8 @@ from itertools import count
 from typing import Any
 
 import pytest
+from benchmarks.many import fill
 from checkpoints.databases import sync_kinds
-from checkpoints.many import fill
 from langgraph.checkpoint.base import empty_checkpoint
 
 from scallion.errors import ConfigurationError

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from benchmarks.many import fill
 from checkpoints.databases import sync_kinds
-from checkpoints.many import fill
 from sqlalchemy import event, text
 
 from scallion.sql.saver import SQLCheckpointer
