@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Callable
-from contextlib import closing
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from checkpoints.databases import in_memory, sync_kinds
+from checkpoints.databases import sync_kinds
 from checkpoints.graphs_that_ask import Loop
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.types import Command, Send
 from pydantic import BaseModel
@@ -64,78 +59,6 @@ def message(n: int) -> AnyMessage:
         lambda: SystemMessage("short", id=str(n)),
     ]
     return kinds[n % 4]()
-
-
-change = st.tuples(
-    st.sampled_from(["append", "drop", "insert", "swap", "replace", "clear", "edit", "fork", "other"]),
-    st.integers(0, 40),
-    st.integers(0, 40),
-)
-
-
-def changed(values: list[AnyMessage], what: str, where: int, n: int) -> list[AnyMessage]:
-    """A changed copy of the list; "edit" changes a message in place, as a node may do."""
-    values = list(values)
-    at = where % (len(values) + 1)
-    if what == "append":
-        return [*values, message(n), message(n + 1)]
-    if what == "insert":
-        return [*values[:at], message(n), *values[at:]]
-    if what == "drop":
-        return values[:at] + values[at + 1 :]
-    if what == "swap":
-        return values[at:] + values[:at]
-    if what == "replace":
-        return [message(k) for k in range(n)]
-    if what == "edit" and values:
-        values[at % len(values)].additional_kwargs["seen"] = n % 2 == 1 or n
-    return [] if what == "clear" else values
-
-
-EXAMPLES = int(os.environ.get("SCALLION_TEST_EXAMPLES", "25"))
-
-
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(change, max_size=25))
-def test_lists_are_those_of_the_memory_saver(migrated: Path, changes: list[tuple[str, int, int]]) -> None:
-    engine, theirs = in_memory(migrated), InMemorySaver()
-    ours, other = SQLCheckpointer(engine), SQLCheckpointer(engine)  # as two processes would
-    with closing(engine.raw_connection()):
-        writers = [Writer(ours), Writer(theirs)]
-        heads: list[str] = []
-        parent = None
-        values: dict[str, Any] = {"messages": [message(0)], "note": "n"}
-        versions = {"messages": 1, "note": 1}
-        for version, (what, where, n) in enumerate([("append", 0, 0), *changes], 1):
-            if what == "fork" and heads:
-                parent = heads[where % len(heads)]
-                values = writers[0].get(parent)
-            name = "note" if what == "other" else "messages"
-            values = {**values, name: "x" * n if name == "note" else changed(values["messages"], what, where, n)}
-            versions = {**versions, name: version + 1} if heads else versions
-            new = {name: versions[name]} if heads and what != "fork" else {**versions}
-            if what == "fork":
-                versions = dict.fromkeys(versions, version + 100)
-                new = versions
-            writers[0].saver = other if where % 3 == 0 else ours
-            ids = [writer.put(parent, values, versions, new) for writer in writers]
-            assert ids[0] == ids[1]
-            heads.append(parent := ids[0])
-        fresh = Writer(SQLCheckpointer(engine))
-        for id in heads:
-            assert writers[0].get(id) == writers[1].get(id)
-            assert fresh.get(id) == writers[1].get(id)
-            assert _types(fresh.get(id)) == _types(writers[1].get(id))
-    engine.dispose()
-
-
-def _types(value: Any) -> Any:
-    """The type of each part: equality does not tell 1 from True."""
-    if isinstance(value, dict):
-        return {key: _types(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [_types(part) for part in value]
-    return (type(value), _types(vars(value))) if isinstance(value, BaseModel) else type(value)
 
 
 @sync_kinds
