@@ -243,6 +243,11 @@ def test_another_owner_is_not_asked_for(saver: SQLCheckpointer) -> None:
     assert rows(saver)["sessions"] == 0
 
 
+def test_the_database_is_not_his_to_encrypt(saver: SQLCheckpointer) -> None:
+    with pytest.raises(ConfigurationError, match="bound to one owner"):
+        saver.for_owner("u1").rekey(bytes(32))
+
+
 def test_copies_for_graphs_stay_narrow(saver: SQLCheckpointer) -> None:
     """LangGraph copies a saver to give it an allow-list."""
     own = saver.for_owner("u1").with_allowlist([("pathlib", "Path")])

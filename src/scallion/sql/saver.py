@@ -20,6 +20,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from sqlalchemy import Connection
 from sqlalchemy.engine import URL, Engine
 
+from scallion.errors import ConfigurationError
 from scallion.sql import checkpoints, clock, lifecycle, lineage, pruning, resealing, sessions, writes
 from scallion.sql.checkpoints import StoredCheckpoint
 from scallion.sql.cipher import cipher
@@ -85,8 +86,10 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
         """Encrypt everything with another key, or with None decrypt it; how many threads that were.
 
         Others may go on meanwhile if they have both keys, the new one first. Afterwards the database has no other key;
-        after an interruption, do it again. Raises WrongKey.
+        after an interruption, do it again. Raises WrongKey; ConfigurationError where it is bound to one owner.
         """
+        if self.owner is not None:
+            raise ConfigurationError("this is bound to one owner: a whole database is encrypted by who knows all of it")
         return resealing.rekey(self.database, cipher(key))
 
     def status(self, thread: str) -> SessionStatus | None:
