@@ -142,3 +142,28 @@ def test_a_pool_of_another_loop_closes_too(all_closed: Callable[..., bool], save
     other.join()
     loop.run_until_complete(loop.shutdown_asyncgens())
     loop.close()
+
+
+@pytest.mark.parametrize("database", ["file", "memory"], indirect=True)
+def test_a_copy_with_more_types_shares_everything(saver: SQLCheckpointer) -> None:
+    copy: Any = saver.with_allowlist([("decimal", "Decimal")])
+    assert copy is not saver
+    put(copy)
+    assert copy.database is saver.database
+    assert copy.sessions.list().items == saver.sessions.list().items != []
+    saver.close()
+    with pytest.raises(Closed):
+        copy.get_tuple(CONFIG)
+
+
+@pytest.mark.parametrize("database", ["memory"], indirect=True)
+def test_a_database_in_memory_serves_threads_and_loops(saver: SQLCheckpointer) -> None:
+    asyncio.run(_use(saver))
+    used = [threading.Thread(target=put, args=(saver, f"t{n}")) for n in range(4)]
+    used += [threading.Thread(target=asyncio.run, args=(_use(saver),)) for _ in range(4)]
+    for one in used:
+        one.start()
+    for one in used:
+        one.join()
+    assert {one.thread for one in saver.sessions.list().items} == {"t", "t0", "t1", "t2", "t3"}
+    assert len(list(saver.list({"configurable": {"thread_id": "t"}}))) == 15
