@@ -58,9 +58,17 @@ def page(overhead: Any, cold: Any) -> str:
     return f"{turn}\n\n{layer}\n\n{start}\n"
 
 
+def listing(found: Any) -> str:
+    """The table of pages of 50; they are to take less than 10 ms."""
+    from listing import rows
+
+    head = f"a page of 50 of {found['threads']:,} threads, 1,000 of which wait: milliseconds"
+    return table([head, *found["milliseconds"]], rows(found)) + "\n"
+
+
 def main() -> None:
     """Measure, print, and rewrite the tables of the page."""
-    tables = page(run("overhead.py"), run("cold.py"))
+    tables = page(run("overhead.py"), run("cold.py")) + "\n" + listing(run("listing.py"))
     print(tables)
     head = PAGE.read_text().split(MARK)[0]
     PAGE.write_text(f"{head}{MARK}\n\n{tables}")
