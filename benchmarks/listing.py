@@ -92,15 +92,6 @@ async def measure(database: str, threads: int, paused: int, theirs_threads: int)
     return found
 
 
-def rows(found: dict[str, Any]) -> list[list[Any]]:
-    """The lines of the table: ours, each with what their cheaper way would take for as many threads."""
-    times = found["milliseconds"]
-    scale = found["threads"] / found["theirs"]
-    lines = [[name, *(times[database]["ours"][name] for database in times)] for name in times["SQLite"]["ours"]]
-    cheaper = [round(scale * min(times[database]["theirs"].values())) for database in times]
-    return [*lines, [f"LangGraph: `saver.list(None)`, {found['theirs']:,} threads × {scale:g}", *cheaper]]
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser()

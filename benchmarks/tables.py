@@ -1,0 +1,101 @@
+"""What each benchmark found, as tables in Markdown, with the goal beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """A table in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+
+
+def overhead(found: Any) -> list[str]:
+    """A turn, and one more layer."""
+    worst, asynchronous = found["sync, worst"], found["async"]
+    turn = table(
+        ["a turn with one tool call, × a hand-written graph", "sync, worst of four stack depths", "async", "goal"],
+        [
+            ["Scallion, no filters", worst["scallion 0"], asynchronous["scallion 0"], "at most 1.15"],
+            [
+                "Scallion, 20 `def` filters on chat and tool",
+                worst["scallion 20"],
+                asynchronous["scallion 20 def"],
+                "1.35",
+            ],
+            ["Scallion, 20 `async def` filters", "", asynchronous["scallion 20"], ""],
+            ["create_agent, no middleware", worst["create_agent 0"], asynchronous["create_agent 0"], ""],
+            ["create_agent, 20 middlewares", worst["create_agent 20"], asynchronous["create_agent 20"], ""],
+        ],
+    )
+    sync_layer, async_layer = found["sync, microseconds a layer"], found["async, microseconds a layer"]
+    layer = table(
+        ["one more layer, microseconds per call", "Scallion", "create_agent", "goal"],
+        [
+            ["sync", sync_layer["scallion"], sync_layer["create_agent"], "a tenth of theirs"],
+            ["async (`async def` layers)", async_layer["scallion"], async_layer["create_agent"], "a tenth of theirs"],
+        ],
+    )
+    return [turn, layer]
+
+
+def cold(found: Any) -> list[str]:
+    """The start of a process."""
+    head = ["cold process to resumed turn, 400 turns of history", "seconds"]
+    return [table(head, [["Scallion on SQLite", found["ours"]], ["create_agent on SqliteSaver", found["theirs"]]])]
+
+
+def checkpointer(found: Any) -> list[str]:
+    """A conversation that grows, and many at once."""
+    return [made for made in (_growth(found["growth"]), _at_once(found["at once"])) if made]
+
+
+def _growth(rows: Sequence[Any]) -> str | None:
+    if not rows:
+        return None
+    marks = list(rows[0]["times"])
+    head = [
+        "one conversation: saver",
+        "durability",
+        "messages kept as",
+        *(f"turn {n}, × without a saver" for n in marks),
+        f"kB on disk after {marks[-1]}",
+        "× distinct data",
+    ]
+    cells = [
+        [
+            *(row[key] for key in ("saver", "durability", "channel")),
+            *row["times"].values(),
+            f"{row['bytes'][marks[-1]] / 1e3:,.0f}",
+            row["of distinct"],
+        ]
+        for row in rows
+    ]
+    return table(head, cells)
+
+
+def _at_once(rows: Sequence[Any]) -> str | None:
+    head = ["threads at once, turns per second", "LangGraph's saver", "theirs", "Scallion", "ratio", "goal"]
+    cells = [[row["threads"], row["theirs"], *row["turns"], row["ratio"], "at least 1.5"] for row in rows]
+    return table(head, cells) if cells else None
+
+
+def listing(found: Any) -> list[str]:
+    """Pages of 50: ours, each with what LangGraph's cheaper way would take for as many threads; the goal is 10 ms."""
+    times = found["milliseconds"]
+    scale = found["threads"] / found["theirs"]
+    lines = [[name, *(times[database]["ours"][name] for database in times)] for name in times["SQLite"]["ours"]]
+    cheaper = [round(scale * min(times[database]["theirs"].values())) for database in times]
+    lines.append([f"LangGraph: `saver.list(None)`, {found['theirs']:,} threads × {scale:g}", *cheaper])
+    return [table([f"a page of 50 of {found['threads']:,} threads, 1,000 of which wait: milliseconds", *times], lines)]
+
+
+TABLES: dict[str, Callable[[Any], list[str]]] = {
+    "overhead": overhead,
+    "cold": cold,
+    "listing": listing,
+    "checkpointer": checkpointer,
+}
+"""The benchmarks by the name of their script."""
