@@ -122,7 +122,8 @@ def test_a_connection_that_dies_at_commit(saver: SQLCheckpointer, at_commit: AtC
     assert [one.thread for one in saver.sessions.list().items] == ["copy"]
 
 
-@servers
+@pytest.mark.parametrize("at_commit", [True], indirect=True, ids=["stored"])
+@pytest.mark.parametrize("database", ["postgresql", "asyncpg", "asyncmy"], indirect=True)
 async def test_a_connection_that_dies_at_commit_of_an_async_call(saver: SQLCheckpointer, at_commit: AtCommit) -> None:
     await saver.aget_tuple(CONFIG)
     do, graph = at_commit.ado, Loop(saver).graph
