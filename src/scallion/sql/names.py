@@ -1,15 +1,70 @@
 """Names that every database holds alike, so that a thread can be moved from one to another.
 
-What one of them would refuse, or cut, is refused everywhere, before anything is written.
+What one of them would refuse, or cut, is refused everywhere, before anything is written. What is no text becomes one
+or is refused, before anything is compared with it: to MySQL the number 7 and the text "7 of 9" are equal.
 """
 
 from __future__ import annotations
 
-from scallion.errors import StorageError
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from scallion.errors import ConfigurationError, StorageError
+
+LENGTHS = {
+    "checkpoint namespace": 512, "checkpoint id": 64, "run_id": 64, "task id": 64, "approval id": 64, "tag": 100,
+    "text to look for": 10_000,
+}  # fmt: skip
+"""How many characters a database holds of these; 255 of all others."""
 
 
-def check(what: str, name: object, length: int = 255) -> None:
+class Address(NamedTuple):
+    """What a config names: a namespace of a thread, and there a checkpoint, or None for the newest."""
+
+    thread: str
+    ns: str
+    checkpoint: str | None
+
+
+def address(config: Mapping[str, Any]) -> Address:
+    """Where the config points. Raises ConfigurationError, StorageError as `text`."""
+    place = config.get("configurable") or {}
+    return Address(
+        text("thread id", place.get("thread_id")),
+        optional("checkpoint namespace", place.get("checkpoint_ns")) or "",
+        optional("checkpoint id", place.get("checkpoint_id")),
+    )
+
+
+def text(what: str, given: object) -> str:
+    """The name as a text, which ints and UUIDs become too.
+
+    Raises ConfigurationError for anything else, StorageError for what a database could not hold.
+    """
+    if isinstance(given, int | UUID) and not isinstance(given, bool):
+        return str(given)
+    if not isinstance(given, str):
+        raise ConfigurationError(f"the {what} is a text, an int or a UUID, not {type(given).__name__}")
+    check(what, given)
+    return str.__str__(given)  # of a text that is an enum's too, the value
+
+
+def optional(what: str, given: object) -> str | None:
+    """As `text`, where None is none."""
+    return None if given is None else text(what, given)
+
+
+def texts(what: str, given: object) -> list[str]:
+    """As `text`, of several; one alone is not meant letter by letter."""
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise ConfigurationError(f"give a list, though it be of one {what}, not {type(given).__name__}")
+    return [text(what, one) for one in given]
+
+
+def check(what: str, name: object) -> None:
     """Raise StorageError, saying which name it is, where a database could not hold it. What is no text is no name."""
+    length = LENGTHS.get(what, 255)
     if not isinstance(name, str) or (len(name) <= length and name.isascii() and "\0" not in name):
         return
     if len(name) > length:

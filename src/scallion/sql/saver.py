@@ -21,7 +21,7 @@ from sqlalchemy import Connection
 from sqlalchemy.engine import URL, Engine
 
 from scallion.errors import ConfigurationError
-from scallion.sql import checkpoints, clock, lifecycle, lineage, pruning, resealing, sessions, writes
+from scallion.sql import checkpoints, clock, lifecycle, lineage, names, pruning, resealing, sessions, writes
 from scallion.sql.checkpoints import StoredCheckpoint
 from scallion.sql.cipher import cipher
 from scallion.sql.clock import Clock
@@ -236,11 +236,14 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
         return Translation(Codec(self.serde, self._memory), self.metadata_keys, self.owner)
 
     def _status(self, thread: str) -> Work[SessionStatus | None]:
+        thread = names.text("thread id", thread)
         return lambda conn: sessions.status(conn, self.database.tables, thread, self.owner)
 
     def _delete_runs(self, run_ids: Sequence[str]) -> Work[None]:
+        runs = names.texts("run_id", run_ids)
+
         def work(conn: Connection) -> None:
-            for thread in lifecycle.delete_runs(conn, self.database.tables, list(run_ids), self.owner):
+            for thread in lifecycle.delete_runs(conn, self.database.tables, runs, self.owner):
                 self._retell(conn, thread)
 
         return work
@@ -258,6 +261,7 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
 
     def _copy(self, source: str, target: str) -> tuple[Work[None], Work[None]]:
         t, now = self.database.tables, self.database.clock
+        source, target = names.texts("thread id", (source, target))
 
         def work(conn: Connection) -> None:
             lifecycle.copy(conn, t, source, target, clock.stamp(conn, now), self.owner)
@@ -269,11 +273,11 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
         return work, unsure
 
     def _prune(self, threads: Sequence[str], strategy: str) -> Work[None]:
-        return lambda conn: pruning.prune(conn, self.database.tables, list(threads), strategy, self.owner)
+        threads = names.texts("thread id", threads)
+        return lambda conn: pruning.prune(conn, self.database.tables, threads, strategy, self.owner)
 
     def _find(self, config: RunnableConfig) -> Work[_Found | None]:
-        place = config["configurable"]
-        key = place["thread_id"], place.get("checkpoint_ns", ""), place.get("checkpoint_id"), self.owner
+        key = *names.address(config), self.owner
 
         def work(conn: Connection) -> _Found | None:
             stored = checkpoints.find(conn, self.database.tables, *key)
@@ -282,8 +286,7 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
         return work
 
     def _history(self, config: RunnableConfig, channels: Sequence[str]) -> Work[_Past | None]:
-        place = config["configurable"]
-        key = place["thread_id"], place.get("checkpoint_ns", ""), place.get("checkpoint_id"), self.owner
+        key = *names.address(config), self.owner
 
         def work(conn: Connection) -> _Past | None:
             t = self.database.tables
@@ -353,14 +356,15 @@ class _Walk:
         limit: int | None,
     ) -> None:
         place = config["configurable"] if config else {}
+        last = before["configurable"] if before else {}
         self.filter = filter or {}
         self.left = limit
         self.is_open = limit is None or limit > 0
         self.arguments: dict[str, Any] = {
-            "thread": place.get("thread_id"),
-            "ns": place.get("checkpoint_ns"),
-            "id": place.get("checkpoint_id"),
-            "before": before["configurable"].get("checkpoint_id") if before else None,
+            "thread": names.text("thread id", place["thread_id"]) if "thread_id" in place else None,
+            "ns": names.optional("checkpoint namespace", place.get("checkpoint_ns")),
+            "id": names.optional("checkpoint id", place.get("checkpoint_id")),
+            "before": names.optional("checkpoint id", last.get("checkpoint_id")),
             "after": None,
             "limit": LISTED,
         }

@@ -249,7 +249,7 @@ def _session(t: Tables, row: Row[Any], tags: Iterable[str]) -> Session:
 def tag(conn: Connection, t: Tables, thread: str, tags: Sequence[str], owner: str | None = None) -> bool:
     """Give the session exactly these tags; False if there is no such session."""
     for tag in tags:
-        names.check("tag", tag, 100)
+        names.check("tag", tag)
     s = t.sessions.c
     query = select(s.no, s.created, s.updated).where(s.thread == thread)
     if owner is not None:

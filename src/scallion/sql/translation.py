@@ -53,15 +53,12 @@ class Translation:
         new_versions: ChannelVersions,
     ) -> NewCheckpoint:
         """The checkpoint with its new values serialised, which needs no transaction."""
-        place = config["configurable"]
-        thread = str(place["thread_id"])
+        thread, ns, parent = names.address(config)
+        id = names.text("checkpoint id", checkpoint["id"])
         values = checkpoint["channel_values"]
         changed = frozenset(new_versions)
-        ns = place.get("checkpoint_ns", "")
         stored = self._metadata(config, metadata)
-        names.check("checkpoint namespace", ns, 512)
-        names.check("run_id", stored.get("run_id"), 64)
-        for name in ("owner", "agent"):
+        for name in ("run_id", "owner", "agent"):
             names.check(name, stored.get(name))
         self._check_owner(stored)
         answered = stored.pop("answered", None)
@@ -72,8 +69,8 @@ class Translation:
         return NewCheckpoint(
             thread=thread,
             ns=ns,
-            id=checkpoint["id"],
-            parent=place.get("checkpoint_id"),
+            id=id,
+            parent=parent,
             fixed={key: value for key, value in checkpoint.items() if key not in APART},
             versions=checkpoint["channel_versions"],
             seen=checkpoint["versions_seen"],
@@ -84,7 +81,7 @@ class Translation:
             metadata=stored,
             answered=answered if isinstance(answered, str) else None,
             session={} if ns else summary.of(values, stored),
-            told=deltas.teller(self.codec, place.get("checkpoint_id"), checkpoint["id"], values, stored),
+            told=deltas.teller(self.codec, parent, id, values, stored),
             owner=self.owner,
         )
 
@@ -116,7 +113,7 @@ class Translation:
             (len(value) for channel, value in rows if channel == RESUME and isinstance(value, list)), default=0
         )
         return NewWrites(
-            thread=str(config["configurable"]["thread_id"]),
+            thread=names.address(config).thread,
             place=_place(config, task),
             path=path,
             rows=[
@@ -203,18 +200,17 @@ def _merged(metadata: Mapping[str, Any], *others: Mapping[str, Any]) -> dict[str
 
 
 def _place(config: RunnableConfig, task: str) -> Place:
-    place = config["configurable"]
-    ns, checkpoint = place.get("checkpoint_ns", ""), place["checkpoint_id"]
+    _, ns, id = names.address(config)
+    checkpoint = names.text("checkpoint id", id)
+    above = config["configurable"].get("checkpoint_map") or {}
     known: Mapping[str, Any] = config.get("metadata") or {}
-    names.check("checkpoint namespace", ns, 512)
-    names.check("task id", task, 64)
     for name in ("owner", "user"):
         names.check(name, known.get(name))
     return Place(
         ns=ns,
         checkpoint=checkpoint,
-        root=(place.get("checkpoint_map") or {}).get("", checkpoint) if ns else checkpoint,
-        task=task,
+        root=names.text("checkpoint id", above.get("", checkpoint)) if ns else checkpoint,
+        task=names.text("task id", task),
         owner=owner if isinstance(owner := known.get("owner"), str) else None,
         user=user if isinstance(user := known.get("user"), str) else None,
     )

@@ -79,11 +79,11 @@ class Approvals(_View):
         `decision`: a Decision or its JSON. `thread` tells copies of a thread apart.
         Raises UnknownApproval, InvalidDecision, AlreadyDecided or ApprovalExpired; then nothing was stored.
         """
-        return self.decide_all({id: decision}, by, thread=thread)[0]
+        return self.decide_all({names.text("approval id", id): decision}, by, thread=thread)[0]
 
     async def adecide(self, id: str, decision: Any, by: str | None = None, *, thread: str | None = None) -> Approval:
         """As `decide`."""
-        return (await self.adecide_all({id: decision}, by, thread=thread))[0]
+        return (await self.adecide_all({names.text("approval id", id): decision}, by, thread=thread))[0]
 
     def decide_all(
         self, decisions: Mapping[str, Any], by: str | None = None, *, thread: str | None = None
@@ -141,7 +141,8 @@ class Approvals(_View):
         limit: int,
         after: str | None,
     ) -> Work[Page[Approval]]:
-        wanted: dict[str, Any] = {"status": status, "thread": thread, "tool": tool, "kind": kind, "after": after}
+        wanted: dict[str, Any] = {"status": status, "thread": names.optional("thread id", thread), "after": after}
+        wanted |= {"tool": names.optional("tool", tool), "kind": names.optional("kind", kind)}
         wanted |= {"owner": self._scope(owner), "limit": limit}
         return lambda conn: ledger.page(conn, self.database.tables, self._now(conn), **wanted)
 
@@ -149,12 +150,14 @@ class Approvals(_View):
         return clock.stamp(conn, self.database.clock)
 
     def _get(self, id: str, thread: str | None) -> Work[Approval]:
+        id, thread = names.text("approval id", id), names.optional("thread id", thread)
         return lambda conn: ledger.get(conn, self.database.tables, id, self._now(conn), thread=thread, owner=self.owner)
 
     def _decide(
         self, decisions: Mapping[str, Any], by: str | None, thread: str | None
     ) -> tuple[Work[Sequence[Approval]], Work[Sequence[Approval]]]:
-        names.check("name of who decides", by)
+        decisions = {names.text("approval id", id): decision for id, decision in decisions.items()}
+        by, thread = names.optional("name of who decides", by), names.optional("thread id", thread)
         t, wanted = self.database.tables, {"by": by, "thread": thread, "owner": self.owner}
         tried: list[datetime] = []
 
@@ -168,9 +171,12 @@ class Approvals(_View):
         return work, unsure
 
     def _answers(self, thread: str) -> Work[dict[str, Any]]:
+        thread = names.text("thread id", thread)
         return lambda conn: resuming.answers(conn, self.database.tables, thread, self.owner)
 
     def _withdraw(self, id: str, thread: str | None) -> tuple[Work[Approval], Work[Approval]]:
+        id, thread = names.text("approval id", id), names.optional("thread id", thread)
+
         def work(conn: Connection) -> Approval:
             now = self._now(conn)
             return ledger.withdraw(conn, self.database.tables, id, now, thread=thread, owner=self.owner)
@@ -184,6 +190,7 @@ class Approvals(_View):
     def _close(self, thread: str, status: ApprovalStatus) -> tuple[Work[int], Work[int]]:
         if status not in ("superseded", "cancelled", "expired"):
             raise ConfigurationError(f'approvals are closed as "superseded", "cancelled" or "expired", not {status!r}')
+        thread = names.text("thread id", thread)
         closed: list[int] = []
 
         def work(conn: Connection) -> int:
@@ -301,13 +308,14 @@ class Sessions(_View):
     def _export(self, thread: str, file: Spool) -> Work[None]:
         from scallion.sql import portable  # knows of messages, which takes pydantic: who only lists does without
 
+        thread = names.text("thread id", thread)
         return lambda conn: portable.export(conn, self.database.tables, thread, self.owner, file)
 
     def _load(self, file: Spool, thread: str | None) -> tuple[str, Work[None], Work[None]]:
         from scallion.sql import portable
 
         header = lines.checked(file)
-        name = header["thread"] if thread is None else thread
+        name = names.text("thread id", header["thread"] if thread is None else thread)
         owners.admit(name, header.get("owner"), self.owner)
         t = self.database.tables
 
@@ -327,15 +335,19 @@ class Sessions(_View):
         limit: int,
         after: str | None,
     ) -> Work[Page[Session]]:
-        wanted: dict[str, Any] = {"status": status, "tag": tag, "agent": agent, "search": search, "order": order}
-        wanted |= {"owner": self._scope(owner), "limit": limit, "after": after}
+        wanted: dict[str, Any] = {"status": status, "order": order, "limit": limit, "after": after}
+        wanted |= {"tag": names.optional("tag", tag), "agent": names.optional("agent", agent)}
+        wanted |= {"search": names.optional("text to look for", search), "owner": self._scope(owner)}
         return lambda conn: sessions.page(conn, self.database.tables, **wanted)
 
     def _get(self, thread: str) -> Work[Session | None]:
+        thread = names.text("thread id", thread)
         return lambda conn: sessions.get(conn, self.database.tables, thread, self.owner)
 
     def _delete(self, thread: str) -> Work[None]:
+        thread = names.text("thread id", thread)
         return lambda conn: sessions.remove(conn, self.database.tables, thread, self.owner)
 
     def _tag(self, thread: str, tags: Sequence[str]) -> Work[bool]:
+        thread, tags = names.text("thread id", thread), names.texts("tag", tags)
         return lambda conn: sessions.tag(conn, self.database.tables, thread, tags, self.owner)
