@@ -107,6 +107,56 @@ def test_a_new_input_supersedes(saver: SQLCheckpointer, shape: str) -> None:
     assert {saver.approvals.get(id).status for id in new} == {"used"}
 
 
+OWN = [
+    "a subgraph of its own",
+    "a subgraph of its own that is called",
+    "steps of one of its own",
+    "subgraphs of their own",
+]
+
+
+@pytest.mark.parametrize("durability", ["sync", "exit"])
+@pytest.mark.parametrize("shape", OWN)
+def test_what_was_superseded_is_asked_again(saver: SQLCheckpointer, shape: str, durability: str) -> None:
+    """A subgraph that keeps its state asks the same after the thread went on: its old answer is not for that."""
+    made = SHAPES[shape][0](saver)
+    first = pending(saver) if run(made, NOTHING, durability=durability) else []
+    saver.approvals.decide(first[0], respond("too late"))
+    made.update_state(CONFIG, NOTHING)
+    assert saver.approvals.get(first[0]).status == "superseded"
+    waiting = run(made, None, durability=durability)
+    assert set(waiting) & set(first)
+    while waiting:
+        check_open(saver, waiting)
+        assert all(one.decision is None for one in saver.approvals.list(thread="t").items)
+        waiting = run(made, answer(saver, pending(saver)), durability=durability)
+    check_open(saver, [])
+    assert "too late" not in made.get_state(CONFIG).values["said"]
+
+
+@sync_kinds
+def test_what_was_cancelled_is_asked_again_when_the_thread_goes_on(saver: SQLCheckpointer) -> None:
+    made = SHAPES["a subgraph of its own"][0](saver)
+    (first,) = run(made, NOTHING)
+    saver.approvals.close("t", "cancelled")
+    assert run(made, None) == [first]
+    assert statuses(saver) == ["cancelled"]
+    made.update_state(CONFIG, NOTHING)
+    check_open(saver, run(made, None))
+
+
+@sync_kinds
+def test_who_asks_late_opens_nothing_again(saver: SQLCheckpointer) -> None:
+    """The thread has gone on from the checkpoint at which it is asked."""
+    made = SHAPES["a subgraph of its own"][0](saver)
+    run(made, NOTHING)
+    asked = made.get_state(CONFIG).interrupts
+    behind = made.update_state(CONFIG, NOTHING)
+    made.update_state(CONFIG, NOTHING)
+    saver.put_writes(behind, [("__interrupt__", asked)], "late")
+    assert statuses(saver) == ["superseded"]
+
+
 @shapes
 def test_a_raw_command_uses_them(saver: SQLCheckpointer, shape: str) -> None:
     make, count = SHAPES[shape]
@@ -120,7 +170,7 @@ def test_a_raw_command_uses_them(saver: SQLCheckpointer, shape: str) -> None:
     assert saver.status("t") == "idle"
 
 
-@pytest.mark.parametrize("shape", ["a node", "a subgraph", "the functional API"])
+@pytest.mark.parametrize("shape", ["a node", "a subgraph", "a subgraph of its own", "the functional API"])
 def test_a_replay_asks_anew(saver: SQLCheckpointer, shape: str) -> None:
     """From the checkpoint that paused: what was used then stays so, and the new branch has questions of its own."""
     make, count = SHAPES[shape]

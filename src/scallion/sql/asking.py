@@ -7,6 +7,8 @@ A row is bound to the task that asked: thread, namespace, checkpoint, task. It i
     used         when the task finished, or went on to ask something else
     superseded   when the thread went on without an answer, or the same was asked again because the answer did not fit
     cancelled, expired   when it was closed
+
+A subgraph that keeps its state asks the same again after the thread went on: that is a new row, which is pending.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from sqlalchemy import ColumnElement, Connection, and_, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, insert, or_, select, update
 
 from scallion.approvals import payload, questions
 from scallion.approvals.questions import Question
@@ -62,6 +64,7 @@ def ask(conn: Connection, t: Tables, session: int, place: Place, asked: Sequence
     refused = any(_problem(question.value) for question in asked)
     _use(conn, t, session, place, except_ids=ids, refused=refused)
     a = t.approvals.c
+    _forget_closed(conn, t, session, place, ids)
     query = select(a.session, a.id, a.ns, a.payload).where(a.session == session, a.id.in_(ids))
     known = {row.id: (row.ns, question_of(t, row)) for row in conn.execute(query)}
     for question in asked:
@@ -91,6 +94,18 @@ def _ask_one(
         conn.execute(update(t.approvals).where(this, t.approvals.c.status.in_(OPEN)).values(bound))
     elif _words(known[1]) != _words(plain):  # asked again with other words, and nobody has answered the old ones
         conn.execute(update(t.approvals).where(this, t.approvals.c.status == "pending").values(row))
+
+
+def _forget_closed(conn: Connection, t: Tables, session: int, place: Place, ids: Sequence[str]) -> None:
+    """Delete rows that are closed and asked again as the thread went on: they are asked anew.
+
+    Asked at the same checkpoint, or behind the thread's newest, they stay: a task runs again, or is late.
+    """
+    a, s = t.approvals.c, t.sessions.c
+    closed = and_(a.session == session, a.id.in_(ids), a.status.not_in(OPEN), a.root != place.root)
+    found = conn.execute(select(a.no, s.head).join(t.sessions, s.no == a.session).where(closed)).all()
+    if again := [no for no, head in found if place.root >= (head or "")]:
+        conn.execute(delete(t.approvals).where(a.no.in_(again)))
 
 
 def _words(question: Question) -> Any:
