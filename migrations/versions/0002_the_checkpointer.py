@@ -69,9 +69,10 @@ def create(name: str, *parts: Any, **options: Any) -> None:
 def keyring() -> None:
     create(
         "keyring",
-        sa.Column("id", exact(16), nullable=False),
+        sa.Column("no", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("id", exact(32), nullable=False),
         sa.Column("since", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("id"),
+        sa.PrimaryKeyConstraint("no"),
         sqlite_with_rowid=False,
     )
 

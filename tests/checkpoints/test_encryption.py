@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -17,9 +20,10 @@ from langgraph.types import Command
 from sqlalchemy import make_url, text
 
 from scallion import values
-from scallion.errors import ConfigurationError, WrongKey
+from scallion.errors import ConfigurationError, StorageError, WrongKey
 from scallion.inbox import Inbox
 from scallion.sql import resealing
+from scallion.sql.encoding import Blob
 from scallion.sql.saver import SQLCheckpointer
 
 ONE, TWO = b"1" * 32, (b"2" * 32).hex()
@@ -100,8 +104,10 @@ async def test_a_wrong_or_missing_key_fails_closed(database: str) -> None:
                     opened.approvals.list()
                 with pytest.raises(WrongKey, match=said):
                     await opened.sessions.alist()
-    async with SQLCheckpointer(database, key=[TWO, ONE]) as saver:  # the old key is still known
+    async with SQLCheckpointer(database, key=[TWO, ONE]) as saver:  # who knows another one, too
         assert len((await saver.approvals.alist(None)).items) == 2
+    with SQLCheckpointer(database, key=ONE) as saver:  # is no trouble for who does not
+        assert len(saver.approvals.list(None).items) == 2
 
 
 def test_a_plain_database_is_not_mixed(database: str) -> None:
@@ -115,7 +121,7 @@ COPIED = {
     "items": "UPDATE items SET data = (SELECT data FROM items WHERE id = 1) WHERE id = 0",
     "leaves": "UPDATE checkpoints SET leaves = (SELECT leaves FROM checkpoints ORDER BY id LIMIT 1)",
     "metadata": "UPDATE checkpoints SET metadata = (SELECT metadata FROM checkpoints ORDER BY id LIMIT 1)",
-    "other thread": "UPDATE checkpoints SET metadata = 'AAAA'",
+    "other thread": "UPDATE checkpoints SET metadata = 'sealed:AAAA'",
 }
 
 
@@ -248,3 +254,109 @@ def test_a_thread_is_carried_to_another_key(database: str) -> None:
         other.sessions.load(lines)
         assert {one.status for one in other.approvals.list(None).items} == {"decided", "pending"}
         assert finish(other) == "done"
+
+
+@files
+def test_two_keys_are_one_database(database: str) -> None:
+    """Whatever the order they are given in: the database says which one is for new values."""
+    with SQLCheckpointer(database, key=ONE) as saver:
+        ask(saver)
+    with SQLCheckpointer(database, key=[TWO, ONE]) as saver:  # knows nothing of what is stored
+        Loop(saver).graph.update_state(CONFIG, {"messages": [HumanMessage("more of it " * 30)]}, "chat")
+        saver.copy_thread("t", "u")
+    with SQLCheckpointer(database, key=[ONE, TWO]) as saver, SQLCheckpointer(database, key=[ONE, TWO]) as other:
+        assert len(other.sessions.list().items) == 2
+        assert saver.rekey(TWO) == 2
+        Loop(other).graph.update_state(CONFIG, {"messages": [HumanMessage("after it")]}, "chat")
+        assert len(other.sessions.list().items) == 2
+    with SQLCheckpointer(database, key=TWO) as saver:
+        assert saver.sessions.get("t").preview == "after it"  # type: ignore[union-attr]
+        assert len(list(saver.list(None))) > 6
+
+
+def test_items_that_were_stored_twice_get_one_key(database: str) -> None:
+    """Writers that did not know of each other's keys may have stored an item twice."""
+    with SQLCheckpointer(database, key=ONE) as saver:
+        ask(saver)
+        double = (
+            "INSERT INTO items SELECT session, id + 1000, randomblob(16), type, data FROM items WHERE id = "
+            "(SELECT max(id) FROM items)"
+        )
+        saver.database.run(lambda conn: conn.execute(text(double)), write=True)
+        with pytest.raises(WrongKey):  # bound to the place where it was
+            saver.rekey(TWO)
+    with SQLCheckpointer(database, key=[ONE, TWO]) as saver:
+        t = saver.database.tables
+        hash = Blob("a", b"b").hash
+        move = resealing.Move(t.cipher, t.cipher, 1, 2)
+        row = {"id": 1, "type": "a", "hash": b"", "data": t.cipher.seal(b"b", "items.data", 1, 1)}
+        first, second = (move.sealed("items", row)["hash"] for _ in range(2))
+        assert first == t.cipher.digests(hash, 2)[0] != second
+
+
+def test_who_opened_it_before_it_had_a_key_may_not_write(database: str, tmp_path: Path) -> None:
+    with SQLCheckpointer(database) as late, SQLCheckpointer(database, key=ONE) as saver:
+        assert late.sessions.list().items == []
+        ask(saver)
+        with pytest.raises(WrongKey, match="give key="):
+            ask(late)
+        assert saver.sessions.get("t") is not None
+    assert hidden(dumped(database, tmp_path)) == CANARIES
+
+
+@pytest.mark.parametrize("database", ["file", "postgresql"], indirect=True)
+def test_a_saver_changes_its_key_while_it_is_used(database: str) -> None:
+    with SQLCheckpointer(database, key=ONE) as saver:
+        loop = Loop(saver)
+        stop = Event()
+
+        def work(name: int) -> int:
+            turns = 0
+            while not stop.is_set() or not turns:
+                place = {"configurable": {"thread_id": f"t{name}-{turns % 5}"}}
+                loop.graph.update_state(place, {"messages": [HumanMessage(f"turn {turns} " * 20)]}, "chat")
+                turns += 1
+            return turns
+
+        with ThreadPoolExecutor(2) as pool:
+            running = [pool.submit(work, name) for name in range(2)]
+            for key in (TWO, ONE, TWO):
+                saver.rekey(key)
+            stop.set()
+            turns = sum(one.result() for one in running)
+    with SQLCheckpointer(database, key=TWO) as saver:
+        states = [saver.get_tuple({"configurable": {"thread_id": f"t{n // 5}-{n % 5}"}}) for n in range(10)]
+        assert sum(len(found.checkpoint["channel_values"]["messages"]) for found in states if found) == turns
+
+
+def test_a_reader_that_keeps_old_pages_is_told(database: str, tmp_path: Path) -> None:
+    """The values are sealed by then: another rekey, when the reader is gone, clears the file."""
+    with SQLCheckpointer(database) as saver:
+        ask(saver)
+        reader = sqlite3.connect(make_url(database).database or "")
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM items").fetchone()
+        with pytest.raises(StorageError, match="every value is sealed anew, but old ones are left"):
+            saver.rekey(ONE)
+        assert finish(saver) == "done"
+        reader.close()
+        saver.rekey(ONE)
+    assert hidden(dumped(database, tmp_path)) == CANARIES
+
+
+def test_a_decryption_that_was_interrupted_needs_the_key(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with SQLCheckpointer(database, key=ONE) as saver:
+        ask(saver)
+        with monkeypatch.context() as patched:
+            patched.setattr(resealing, "_next_thread", lambda *args, **options: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                saver.rekey(None)
+    for key in (None, TWO):
+        with SQLCheckpointer(database, key=key) as saver:
+            with pytest.raises(WrongKey, match="is being decrypted"):
+                saver.sessions.list()
+            with pytest.raises(WrongKey):
+                saver.rekey(None)
+    with SQLCheckpointer(database, key=ONE) as saver:
+        assert saver.rekey(None) == 1
+        assert finish(saver) == "done"

@@ -15,6 +15,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, and_, or_, select, update
 
 from scallion.sql import asking, items, sessions, writes
+from scallion.sql.cipher import ITEM
 from scallion.sql.encoding import Blob, Leaf, Many, Plan, blobs, is_runs, leaf, pack, references, unpack
 from scallion.sql.memory import Known, Listed, Memory, Parent, Remembered
 from scallion.sql.prepared import prepared
@@ -255,8 +256,8 @@ def page(
 
 def _stored(t: Tables, row: Row[Any]) -> StoredCheckpoint:
     session, ns, id, parent, form, leaves, metadata, thread, generation, shape = tuple(row)
-    fixed, names, seen, kept = unpack(t.cipher.open(bytes(shape), items.DATA, session, form))
     numbers: Iterator[Any] = iter(unpack(t.cipher.open(bytes(leaves), LEAVES, session, ns, id)))
+    fixed, names, seen, kept = unpack(t.cipher.open(bytes(shape), ITEM, session, form))
     fixed["ts"] = next(numbers)
     return StoredCheckpoint(
         session=session,

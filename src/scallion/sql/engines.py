@@ -136,7 +136,7 @@ class Database:
             if upgrade:
                 self.upgrade()
             if not self._work(self._fits, False):
-                self._work(self._add_key, True, alone=True)
+                self._work(self._begin_key, True, alone=True)
             self._ready = True
 
     async def asetup(self, upgrade: bool) -> None:
@@ -149,7 +149,7 @@ class Database:
         if upgrade and await self._awork(engine, self._revision) != schema.HEAD:
             await self._awork(engine, lambda conn: schema.upgrade(conn, self.tables))
         if not await self._awork(engine, self._fits):
-            await self._awork(engine, self._add_key)
+            await self._awork(engine, self._begin_key)
         self._ready = True
 
     def revision(self) -> str | None:
@@ -171,9 +171,13 @@ class Database:
         return self._work(work, write, alone=True)
 
     def scrub(self) -> None:
-        """Have an SQLite file hold nothing of what was changed or deleted; a server does that in its own time."""
-        if self.is_sqlite:
-            sqlite.scrub(self.engine)
+        """Have an SQLite file hold nothing of what was changed or deleted; a server does that in its own time.
+
+        Raises StorageError where that cannot be.
+        """
+        if self._commits is not None and not isinstance(self.engine.pool, StaticPool):
+            with self._trial(sqlite.scrub, None):
+                self._commits.alone(sqlite.scrub, self.engine.connect)
 
     def close(self) -> None:
         """Close every connection that this object opened; a given engine stays open."""
@@ -199,8 +203,8 @@ class Database:
         schema.check(conn, self.tables)
         return keyring.check(conn, self.tables)
 
-    def _add_key(self, conn: Connection) -> None:
-        keyring.add(conn, self.tables, stamp(conn, self.clock))
+    def _begin_key(self, conn: Connection) -> None:
+        keyring.begin(conn, self.tables, stamp(conn, self.clock))
 
     def _work(self, work: Work[T], write: bool, unsure: Work[T] | None = None, *, alone: bool = False) -> T:
         trial = self._trial(work, unsure)
@@ -214,7 +218,7 @@ class Database:
             time.sleep(trial.pause)
 
     def _trial(self, work: Work[T], unsure: Work[T] | None) -> Trial[T]:
-        return Trial(work, unsure, patient=self._ready, file=self._file)
+        return Trial(work, unsure, patient=self._ready, file=self._file, keys=lambda: self.tables.cipher)
 
     @contextmanager
     def _transaction(self, write: bool) -> Iterator[Connection]:

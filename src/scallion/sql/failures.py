@@ -13,7 +13,7 @@ from typing import Any, Generic, Literal, TypeVar
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, TimeoutError
 
-from scallion.errors import StorageError
+from scallion.errors import StorageError, WrongKey
 from scallion.sql import sqlite
 
 T = TypeVar("T")
@@ -30,14 +30,24 @@ class Trial(Generic[T]):
     """One piece of work, through as many attempts as it takes.
 
     `unsure`: what is done after a COMMIT that may have come through. `patient`: wait for a server that is away.
-    `file`: what an SQLite database is called.
+    `file`: what an SQLite database is called. `keys`: those of the database, which may change meanwhile.
     """
 
-    def __init__(self, work: Work[T], unsure: Work[T] | None, *, patient: bool, file: str | None = None) -> None:
+    def __init__(
+        self,
+        work: Work[T],
+        unsure: Work[T] | None,
+        *,
+        patient: bool,
+        file: str | None = None,
+        keys: Callable[[], object] = lambda: None,
+    ) -> None:
         self._work = work
         self._unsure = unsure or work
         self._patience = PATIENCE if patient else 0.0
         self._file = file
+        self._keys = keys
+        self._tried = keys()
         self._stage: Literal["connecting", "working", "committing"] = "connecting"
         self._attempts = 0
         self._lost_at: float | None = None
@@ -53,6 +63,7 @@ class Trial(Generic[T]):
 
     def __enter__(self) -> None:
         self._stage = "connecting"
+        self._tried = self._keys()
         self._attempts += 1
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
@@ -65,6 +76,8 @@ class Trial(Generic[T]):
             if self._may_try_again(error, original):
                 return True
             raise _refused(original, self._file) from original
+        if isinstance(error, WrongKey):
+            return self._tried is not self._keys()
         if isinstance(error, TimeoutError):
             told = "all connections of the pool were in use for too long: give an Engine with a larger pool_size"
             raise StorageError(told) from error

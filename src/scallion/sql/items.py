@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
 
-from scallion.sql.cipher import Cipher
+from scallion.sql.cipher import ITEM, Cipher
 from scallion.sql.encoding import RUNS, Blob, Leaf, Many, runs
 from scallion.sql.memory import Known, Remembered
 from scallion.sql.messages import Series
@@ -16,7 +16,6 @@ from scallion.sql.tables import Tables
 
 V = TypeVar("V")
 
-DATA = "items.data"
 BATCH = 500
 """How many values one IN (...) holds: below every database's limit of parameters."""
 STREAMED = 20
@@ -28,6 +27,9 @@ MOST_RUNS = 64
 def store(conn: Connection, t: Tables, known: Known, blobs: Iterable[Blob]) -> int:
     """Have `known` know the items of these blobs; those that the session lacks are stored. Gives the bytes added."""
     wanted = known.missing(blobs)
+    if wanted and len(t.cipher.ids) > 1:  # an equal item may lie there under the digest of another key
+        known.learn_ids(_found(conn, t, known.session, list(wanted)))
+        wanted = known.missing(wanted.values())
     if not wanted:
         return 0
     ids = {digest: known.item_count + n for n, digest in enumerate(wanted)}
@@ -45,9 +47,9 @@ def _rows(cipher: Cipher, session: int, ids: Mapping[bytes, int], blobs: Mapping
         {
             "session": session,
             "id": id,
-            "hash": cipher.digest(digest, session),
+            "hash": cipher.digests(digest, session)[0],
             "type": blobs[digest].type,
-            "data": cipher.seal(blobs[digest].data, DATA, session, id),
+            "data": cipher.seal(blobs[digest].data, ITEM, session, id),
         }
         for digest, id in ids.items()
     ]
@@ -55,7 +57,7 @@ def _rows(cipher: Cipher, session: int, ids: Mapping[bytes, int], blobs: Mapping
 
 def _found(conn: Connection, t: Tables, session: int, hashes: Sequence[bytes]) -> dict[bytes, int]:
     found: dict[bytes, int] = {}
-    hash_of = {t.cipher.digest(hash, session): hash for hash in hashes}
+    hash_of = {digest: hash for hash in hashes for digest in t.cipher.digests(hash, session)}
     for batch in batches(list(hash_of)):
         rows = conn.execute(prepared(conn, t).hashes, {"of": session, "hashes": batch})
         found.update((hash_of[bytes(digest)], id) for digest, id in rows)
@@ -73,7 +75,7 @@ def fetch(conn: Connection, t: Tables, remembered: Remembered, session: int, ids
             found[id] = blob
     for batch in batches(sorted(missing)):
         rows = conn.execute(prepared(conn, t).items, {"of": session, "ids": batch})
-        fresh = {id: Blob(type, t.cipher.open(bytes(data), DATA, session, id)) for id, type, data in rows}
+        fresh = {id: Blob(type, t.cipher.open(bytes(data), ITEM, session, id)) for id, type, data in rows}
         remembered.blobs.put(fresh.items())
         found.update(fresh)
     return found
@@ -84,7 +86,7 @@ def every(conn: Connection, t: Tables, session: int) -> Iterator[tuple[int, Blob
     i = t.items.c
     query = select(i.id, i.type, i.data).where(i.session == session).execution_options(yield_per=STREAMED)
     for id, type, data in conn.execute(query):
-        yield id, Blob(type, t.cipher.open(bytes(data), DATA, session, id))
+        yield id, Blob(type, t.cipher.open(bytes(data), ITEM, session, id))
 
 
 def logs(conn: Connection, t: Tables, session: int) -> Iterator[tuple[str, int, list[int]]]:

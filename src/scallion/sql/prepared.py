@@ -89,7 +89,8 @@ class Prepared:
         """What a writer needs of the session `for_thread`, locked."""
         s = self._t.sessions.c
         numbers = s.no, s.open_count, s.generation, s.version, s.item_count, s.bytes, s.tag_count
-        query = select(*numbers, s.owner, s.head, s.progress)
+        key = select(self._t.keyring.c.id).limit(1).scalar_subquery()
+        query = select(*numbers, s.owner, s.head, s.progress, key)
         return self._made(query.where(s.thread == bindparam("for_thread")).with_for_update())
 
     @cached_property

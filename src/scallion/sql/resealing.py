@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnElement, Connection, Table, bindparam, insert, select, tuple_, update
 
+from scallion.errors import StorageError
 from scallion.sql import clock, keyring, schema
-from scallion.sql.cipher import Cipher, either
+from scallion.sql.cipher import DECRYPTING, Cipher, Turning
 from scallion.sql.clock import Clock
 from scallion.sql.encoding import Blob
 from scallion.sql.items import batches
@@ -46,6 +48,8 @@ class Move:
     target: Cipher
     old: int
     new: int
+    taken: set[bytes] = field(default_factory=set)
+    """The digests of items that are in the new place already."""
 
     def sealed(self, name: str, row: Mapping[str, Any]) -> dict[str, Any]:
         """The columns of a row of the table `name` that are another in the new place."""
@@ -56,13 +60,20 @@ class Move:
             data = self.source.open(bytes(row[column]), f"{name}.{column}", self.old, *key)
             found[column] = self.target.seal(data, f"{name}.{column}", self.new, *key)
             if name == "items":
-                found["hash"] = self.target.digest(Blob(row["type"], data).hash, self.new)
+                found["hash"] = self._digest(Blob(row["type"], data).hash, bytes(row["hash"]))
         for column in what.texts:
             found[column] = row[column]
             if row[column] is not None:
                 text = self.source.open_text(row[column], f"{name}.{column}", self.old, *key)
                 found[column] = self.target.seal_text(text, f"{name}.{column}", self.new, *key)
         return found
+
+    def _digest(self, hash: bytes, before: bytes) -> bytes:
+        digest = self.target.digests(hash, self.new)[0]
+        if digest in self.taken and digest != before:  # equal to another, because writers had different keys
+            digest = os.urandom(len(hash))
+        self.taken.add(digest)
+        return digest
 
 
 def copy(conn: Connection, t: Tables, name: str, old: int, new: int, *which: ColumnElement[bool]) -> None:
@@ -82,36 +93,52 @@ def _rows(conn: Connection, table: Table, *which: ColumnElement[bool]) -> Iterat
 
 
 def rekey(database: Database, target: Cipher) -> int:
-    """Seal every value with the first key of `target`, which the database then has as its only one; how many threads.
+    """Have the database's key be that of `target`, and seal every value with it; how many threads.
 
     A thread at a time, so that others go on meanwhile; after an interruption it is done again from the start.
-    Raises WrongKey where a value opens with no key of the database's or of `target`.
+    Raises WrongKey where a value opens with no key of the database's or of `target`, StorageError where old values stay.
     """
-    old = replace(database.tables, cipher=either(database.tables.cipher, target))
-    new = replace(database.tables, cipher=target)
-    database.unchecked(lambda conn: _begin(conn, old, new, database.clock), write=True)
+    before, turning = database.tables, replace(database.tables, cipher=Turning(database.tables.cipher, target))
+    database.tables = turning  # first: whoever writes meanwhile has both
+    try:
+        database.unchecked(partial(_begin, t=turning, now=database.clock), write=True)
+    except BaseException:
+        database.tables = before
+        raise
+    turning.cipher.turn_to(turning.cipher.current)
     count, last = 0, 0
-    while no := database.unchecked(partial(_next_thread, t=old, target=target, last=last), write=True):
+    while no := database.unchecked(partial(_next_thread, t=turning, last=last), write=True):
         count, last = count + 1, no
-    database.unchecked(lambda conn: keyring.keep_only(conn, new), write=True)
-    database.scrub()
-    database.tables = new
+    if not target.ids:
+        database.unchecked(lambda conn: keyring.put(conn, replace(turning, cipher=target), None), write=True)
+    _scrub(database)
     return count
 
 
-def _begin(conn: Connection, old: Tables, new: Tables, now: Clock | None) -> None:
-    schema.check(conn, old)
-    keyring.require(conn, old)
-    keyring.add(conn, new, clock.stamp(conn, now))
+def _scrub(database: Database) -> None:
+    try:
+        database.scrub()
+    except StorageError as error:
+        told = f"every value is sealed anew, but old ones are left in the file: {error}; then run rekey again"
+        raise StorageError(told) from error
 
 
-def _next_thread(conn: Connection, t: Tables, target: Cipher, last: int) -> int | None:
+def _begin(conn: Connection, t: Tables, now: Clock | None) -> None:
+    schema.check(conn, t)
+    there = keyring.current(conn, t)
+    if there is not None and there.removeprefix(DECRYPTING) not in t.cipher.ids:
+        keyring.require(there, t)
+    keyring.put(conn, t, clock.stamp(conn, now))
+
+
+def _next_thread(conn: Connection, t: Tables, last: int) -> int | None:
     """Seal the first session after `last` anew: its number, from 1 on; None if there is none."""
     s = t.sessions.c
     no: int | None = conn.execute(select(s.no).where(s.no > last).order_by(s.no).limit(1).with_for_update()).scalar()
     if no is not None:
+        taken = {bytes(hash) for hash in conn.execute(select(t.items.c.hash).where(t.items.c.session == no)).scalars()}
         for name in SEALED:
-            _seal(conn, getattr(t, name), name, Move(t.cipher, target, no, no))
+            _seal(conn, getattr(t, name), name, Move(t.cipher, t.cipher, no, no, taken))
     return no
 
 

@@ -48,7 +48,7 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
     """Keeps the threads of any LangGraph graph in a SQL database, for sync and async callers alike.
 
     `url_or_engine`: a SQLAlchemy URL (`sqlite:///agent.db`, `postgresql+psycopg://...`), an `Engine`, an `AsyncEngine`.
-    `key`: encrypts what is stored: 32 bytes or their text, or several keys, of which the first is for new values.
+    `key`: encrypts what is stored: 32 bytes or their text, or several keys, of which the database has one.
     `schema`: of the tables, on a server; `prefix`: of their names. `serde`: LangGraph's serializer, by default a strict
     one. `metadata_keys`: keys of `configurable` that are copied into the metadata; no others are. `auto_upgrade`:
     migrate on first use, by default for SQLite only. `clock`: gives aware times instead of the database.
@@ -85,8 +85,9 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
     def rekey(self, key: Any) -> int:
         """Encrypt everything with another key, or with None decrypt it; how many threads that were.
 
-        Others may go on meanwhile if they have both keys, the new one first. Afterwards the database has no other key;
-        after an interruption, do it again. Raises WrongKey; ConfigurationError where it is bound to one owner.
+        Others may go on meanwhile if they have both keys. Afterwards nothing is sealed with another key; after an
+        interruption, do it again. Raises WrongKey; ConfigurationError where it is bound to one owner; StorageError where
+        an SQLite file could not be rid of old values.
         """
         if self.owner is not None:
             raise ConfigurationError("this is bound to one owner: a whole database is encrypted by who knows all of it")
@@ -331,14 +332,22 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
         new_versions: ChannelVersions,
     ) -> tuple[Work[Known], RunnableConfig]:
         new = self._translation.checkpoint(config, checkpoint, metadata, new_versions)
-        t, now = self.database.tables, self.database.clock
         place = {"thread_id": new.thread, "checkpoint_ns": new.ns, "checkpoint_id": new.id}
-        return lambda conn: checkpoints.put(conn, t, self._memory, new, clock.stamp(conn, now)), {"configurable": place}
+
+        def work(conn: Connection) -> Known:
+            now = clock.stamp(conn, self.database.clock)
+            return checkpoints.put(conn, self.database.tables, self._memory, new, now)
+
+        return work, {"configurable": place}
 
     def _put_writes(self, config: RunnableConfig, rows: Sequence[tuple[str, Any]], task: str, path: str) -> Work[Known]:
         new = self._translation.writes(config, rows, task, path)
-        t, now = self.database.tables, self.database.clock
-        return lambda conn: writes.put(conn, t, self._memory, new, clock.stamp(conn, now))
+
+        def work(conn: Connection) -> Known:
+            now = clock.stamp(conn, self.database.clock)
+            return writes.put(conn, self.database.tables, self._memory, new, now)
+
+        return work
 
 
 _Past = tuple[StoredCheckpoint, lineage.History, checkpoints.Contents]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args
 from sqlalchemy import Connection, Row, case, delete, func, insert, or_, select, update
 
 from scallion.errors import ConfigurationError
-from scallion.sql import names, owners
+from scallion.sql import keyring, names, owners
 from scallion.sql.clock import from_micros
 from scallion.sql.prepared import prepared
 from scallion.sql.tables import Tables
@@ -93,7 +93,9 @@ def claim(conn: Connection, t: Tables, thread: str, now: Any, owner: str | None 
     if not rows:
         conn.execute(_insert_new(conn, t, thread, now, owner))
         rows = query.rows(conn, for_thread=thread)
-    claimed = Claimed(*rows[0])
+    *numbers, key = rows[0]
+    keyring.require(key, t)
+    claimed = Claimed(*numbers)
     owners.admit(thread, claimed.owner, owner)
     return claimed
 

@@ -14,8 +14,9 @@ from sqlalchemy import Connection, Engine, event
 
 from scallion.errors import StorageError
 
+BUSY_TIMEOUT = "PRAGMA busy_timeout=60000"
 PRAGMAS = (
-    "PRAGMA busy_timeout=60000",  # first: the others may have to wait too
+    BUSY_TIMEOUT,  # first: the others may have to wait too
     "PRAGMA journal_mode=WAL",
     "PRAGMA synchronous=FULL",
     "PRAGMA foreign_keys=ON",
@@ -78,12 +79,17 @@ def transaction(conn: Connection, write: bool) -> Iterator[None]:
         yield
 
 
-def scrub(engine: Engine) -> None:
-    """Write the file anew, so that nothing is left in it of what was deleted or changed."""
-    with engine.connect() as conn:
-        raw: Any = conn.connection.dbapi_connection
+def scrub(conn: Connection) -> None:
+    """Write the file anew, so that nothing is left in it of what was deleted or changed. Raises StorageError."""
+    raw: Any = conn.connection.dbapi_connection
+    raw.execute("PRAGMA busy_timeout=5000")  # a reader that goes on longer goes on for long
+    try:
         raw.execute("VACUUM")
-        raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        is_busy, _, _ = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    finally:
+        raw.execute(BUSY_TIMEOUT)
+    if is_busy:
+        raise StorageError("somebody reads the database at this moment")
 
 
 class Gate:

@@ -7,7 +7,7 @@
     entries       per list channel an append-only log of items; a version of the list is a few ranges of it
     writes        one row per task and checkpoint: the task's pending writes
     approvals     one row per question to a person, with its decision
-    keyring       the keys that values are encrypted with, by their ids; empty where nothing is
+    keyring       the id of the key that values are encrypted with; empty where nothing is
 
 Instants are microseconds since 1970 in UTC: exact, ordered and alike in every database.
 """
@@ -289,7 +289,8 @@ def _keyring(metadata: MetaData, prefix: str) -> Table:
     return Table(
         f"{prefix}keyring",
         metadata,
-        Column("id", exact(16), primary_key=True),
+        Column("no", Integer, primary_key=True, autoincrement=False),  # always 1: there is one key
+        Column("id", exact(32), nullable=False),
         Column("since", BigInteger, nullable=False),
         sqlite_with_rowid=False,
     )
