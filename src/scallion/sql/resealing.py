@@ -96,7 +96,8 @@ def rekey(database: Database, target: Cipher) -> int:
     """Have the database's key be that of `target`, and seal every value with it; how many threads.
 
     A thread at a time, so that others go on meanwhile; after an interruption it is done again from the start.
-    Raises WrongKey where a value opens with no key of the database's or of `target`, StorageError where old values stay.
+    Raises WrongKey where a value opens with no key of the database's or of `target`, StorageError where old values
+    stay in a file.
     """
     before, turning = database.tables, replace(database.tables, cipher=Turning(database.tables.cipher, target))
     database.tables = turning  # first: whoever writes meanwhile has both

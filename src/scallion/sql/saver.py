@@ -86,8 +86,8 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
         """Encrypt everything with another key, or with None decrypt it; how many threads that were.
 
         Others may go on meanwhile if they have both keys. Afterwards nothing is sealed with another key; after an
-        interruption, do it again. Raises WrongKey; ConfigurationError where it is bound to one owner; StorageError where
-        an SQLite file could not be rid of old values.
+        interruption, do it again. Raises WrongKey; ConfigurationError where it is bound to one owner; StorageError
+        where an SQLite file could not be rid of old values.
         """
         if self.owner is not None:
             raise ConfigurationError("this is bound to one owner: a whole database is encrypted by who knows all of it")
