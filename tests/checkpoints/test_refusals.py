@@ -22,6 +22,9 @@ URLS = {
     "postgresql+psycopg://u:S3CRET@h:abc/db": "port",
     "oracle://u:S3CRET@h/db": "oracledb",
     "mysql://u:S3CRET@h/db": r"pip install 'scallion\[mysql\]', and write mysql\+pymysql://",
+    "postgresql+psycopg2://u:S3CRET@h/db": r"pip install 'scallion\[postgres\]', and write postgresql\+psycopg://",
+    "mysql+aiomysql://u:S3CRET@h/db": r"pip install 'scallion\[mysql\]', and write mysql\+asyncmy://",
+    "sqlite://S3CRET.db": "three slashes: sqlite:///",
 }
 
 

@@ -6,6 +6,7 @@ the connection died during COMMIT, for work that gives the same when it is done 
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from typing import Any, Generic, Literal, TypeVar
@@ -13,7 +14,7 @@ from typing import Any, Generic, Literal, TypeVar
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, TimeoutError
 
-from scallion.errors import StorageError, WrongKey
+from scallion.errors import ConfigurationError, StorageError, WrongKey
 from scallion.sql import sqlite
 
 T = TypeVar("T")
@@ -67,7 +68,7 @@ class Trial(Generic[T]):
         self._attempts += 1
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        """Go on behind it where another attempt helps. Raises StorageError where none does.
+        """Go on behind it where another attempt helps. Raises StorageError where none does, or ConfigurationError.
 
         The statement and its parameters, which may hold anything, are not told.
         """
@@ -81,6 +82,8 @@ class Trial(Generic[T]):
         if isinstance(error, TimeoutError):
             told = "all connections of the pool were in use for too long: give an Engine with a larger pool_size"
             raise StorageError(told) from error
+        if self._stage == "connecting" and isinstance(error, TypeError | ValueError) and self._file is None:
+            raise _unknown_option(error) from None
         if isinstance(error, UnicodeEncodeError):
             raise StorageError("the database cannot hold a text with half of a surrogate pair") from None
         return False
@@ -123,3 +126,10 @@ def _refused(original: Any, file: str | None) -> StorageError:
         )
     first = str(original).splitlines()[0] if original and str(original) else ""
     return StorageError(f"the database refused: {type(original).__name__}: {first}")
+
+
+def _unknown_option(error: Exception) -> ConfigurationError:
+    """The driver was called with an option that it does not know, or with a value; what it says may hold that one."""
+    found = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+    named = f"option {found[1]!r}" if found else "options"
+    return ConfigurationError(f"the driver does not take the {named} of the URL: give an engine with connect_args=...")

@@ -13,7 +13,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from scallion.errors import ConfigurationError
-from scallion.sql import sqlite
+from scallion.sql import sqlite, url_options
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
@@ -50,7 +50,7 @@ def opened(target: str | URL | Engine | AsyncEngine) -> tuple[URL, Engine, Async
 def parsed(target: str | URL) -> URL:
     """The URL. Raises ConfigurationError, which tells no password."""
     try:
-        return make_url(target)
+        url = make_url(target)
     except (ArgumentError, ValueError) as error:  # of the text only what cannot hold a password is told
         told = repr(target) if re.fullmatch(r"[\w.-]*", str(target)) else "this"
         why = ": its port is no number" if isinstance(error, ValueError) else ""
@@ -58,12 +58,19 @@ def parsed(target: str | URL) -> URL:
             f"{told} is not the URL of a database{why}; one looks like sqlite:///agent.db or "
             "postgresql+psycopg://user:password@host/name"
         ) from None
+    if url.get_backend_name() == "sqlite" and url.host:  # SQLAlchemy would open another one, in memory
+        raise ConfigurationError(
+            "the file of an SQLite database stands behind three slashes: sqlite:///agent.db"
+        ) from None
+    return url
 
 
 EXTRAS = {"postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql"}
 """What the drivers of a backend come with."""
 
 DRIVERS = {
+    "mysql+aiomysql": "mysql+asyncmy",
+    "mariadb+aiomysql": "mariadb+asyncmy",
     "postgres": "postgresql+psycopg",
     "postgresql": "postgresql+psycopg",
     "mysql": "mysql+pymysql",
@@ -93,7 +100,8 @@ def driver(url: URL) -> Iterator[None]:
     except ImportError as error:
         extra = EXTRAS.get(backend)
         help = f": pip install 'scallion[{extra}]'" if extra else ""
-        hint = f", and write {DRIVERS[backend]}://" if backend in DRIVERS and url.drivername in PLAIN else ""
+        better = DRIVERS.get(url.drivername) or DRIVERS.get(backend)
+        hint = f", and write {better}://" if better and url.drivername not in OURS else ""
         raise ConfigurationError(f"{url.drivername}:// needs the module {error.name!r}{help}{hint}") from None
     except ArgumentError:
         head = url.drivername.split("+")[0]
@@ -103,12 +111,12 @@ def driver(url: URL) -> Iterator[None]:
         raise ConfigurationError(f"{url.drivername}:// does not take the options of this URL") from None
 
 
-PLAIN = ("mysql", "mariadb")
-"""Names without a driver, for which SQLAlchemy takes one that the extra does not bring."""
+OURS = {*SYNC_DRIVERS, *SYNC_DRIVERS.values(), "postgresql"}
+"""Names of drivers that the extras bring; `mysql` alone is not among them."""
 
 
 def _made(url: URL) -> Engine:
-    plain = url.set(drivername=SYNC_DRIVERS.get(url.drivername, url.drivername))
+    plain = url_options.for_sync(url).set(drivername=SYNC_DRIVERS.get(url.drivername, url.drivername))
     if plain.get_backend_name() != "sqlite":
         return create_engine(plain, **SERVER)
     if plain.database in (None, "", ":memory:") or plain.query.get("mode") == "memory":
@@ -124,8 +132,9 @@ def async_made(url: URL) -> AsyncEngine:
     from sqlalchemy.ext.asyncio import create_async_engine
 
     is_chatty = url.get_driver_name() == "asyncmy" and "init_command" not in url.query
+    plain, arguments = url_options.for_async(url)
     with driver(url):
-        return create_async_engine(url, **SERVER, connect_args=SILENT if is_chatty else {})
+        return create_async_engine(plain, **SERVER, connect_args=arguments | (SILENT if is_chatty else {}))
 
 
 def file_of(url: URL) -> str:

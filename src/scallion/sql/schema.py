@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Inspector, Table, UniqueConstraint, column, i
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateSchema
 
-from scallion.errors import SchemaError
+from scallion.errors import ConfigurationError, SchemaError
 from scallion.sql.tables import Tables
 
 if TYPE_CHECKING:
@@ -28,7 +28,9 @@ WAIT = 120
 
 
 def current(conn: Connection, t: Tables) -> str | None:
-    """The database's revision; None before the first upgrade."""
+    """The database's revision; None before the first upgrade. Raises ConfigurationError if no database is named."""
+    if t.schema is None and conn.dialect.name in ("mysql", "mariadb") and conn.dialect.default_schema_name is None:
+        raise ConfigurationError("the URL names no database: mysql+pymysql://user:password@host/name")
     if not inspect(conn).has_table(t.version_table, schema=t.schema):
         return None
     version = table(t.version_table, column("version_num"), schema=t.schema)
