@@ -23,7 +23,8 @@ class Loops:
         """The engine of the running loop."""
         loop = asyncio.get_running_loop()
         if loop not in self._lives:
-            for ended in [one for one in self._lives if one.is_closed()]:  # by whoever forgot its generators
+            known = list(self._lives)  # other threads add theirs meanwhile
+            for ended in [one for one in known if one.is_closed()]:  # by whoever forgot its generators
                 self._lives.pop(ended, None)
             made = self._make()
             self._lives[loop] = made, self._life(loop, made)

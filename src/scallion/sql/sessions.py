@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args
 
 from sqlalchemy import Connection, Row, case, delete, func, insert, or_, select, update
 
-from scallion.errors import ConfigurationError
+from scallion.errors import ConfigurationError, StorageError
 from scallion.sql import keyring, names, owners
 from scallion.sql.clock import from_micros
 from scallion.sql.prepared import prepared
@@ -25,6 +25,9 @@ STATUSES = get_args(SessionStatus)
 SessionOrder = Literal["updated", "created"]
 ORDERS = get_args(SessionOrder)
 T = TypeVar("T")
+
+ATTEMPTS = 10
+"""How often a row is made for a thread that others delete at the same time."""
 
 
 @dataclass(frozen=True)
@@ -88,16 +91,22 @@ def claim(conn: Connection, t: Tables, thread: str, now: Any, owner: str | None 
     With an `owner` it must be theirs: raises ThreadError otherwise.
     """
     names.check("thread id", thread)
-    query = prepared(conn, t).claim
-    rows = query.rows(conn, for_thread=thread)
-    if not rows:
-        conn.execute(_insert_new(conn, t, thread, now, owner))
-        rows = query.rows(conn, for_thread=thread)
-    *numbers, key = rows[0]
+    *numbers, key = _locked(conn, t, thread, now, owner)
     keyring.require(key, t)
     claimed = Claimed(*numbers)
     owners.admit(thread, claimed.owner, owner)
     return claimed
+
+
+def _locked(conn: Connection, t: Tables, thread: str, now: Any, owner: str | None) -> Sequence[Any]:
+    """The row of the thread. It is made again where the one that was in the way is deleted before it is locked."""
+    query = prepared(conn, t).claim
+    for _ in range(ATTEMPTS):
+        if rows := query.rows(conn, for_thread=thread):
+            locked: Sequence[Any] = rows[0]
+            return locked
+        conn.execute(_insert_new(conn, t, thread, now, owner))
+    raise StorageError(f"thread {thread!r} is being deleted again and again: nothing of this was stored")
 
 
 def _insert_new(conn: Connection, t: Tables, thread: str, now: Any, owner: str | None) -> Any:
