@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checkpoints.databases import Server, counted
+from checkpoints.databases import Server, counted, one_of_each
 from checkpoints.journeys import ALLOWED, AT, JOURNEYS, Journey, Parcel, forked, history, said, send
 from checkpoints.workers import at_once
 from click.testing import CliRunner
-from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
@@ -206,6 +206,65 @@ def test_what_cannot_be_moved_is_named_and_the_rest_goes_on(source: str, ours: S
     assert "not stored: thread 'b': a checkpoint" in done.stderr
     assert told.replace("\\", "") in done.stderr
     assert {one.thread for one in ours.sessions.list().items} == {"a", "c"}
+
+
+def put(saver: BaseCheckpointSaver[Any], thread: str, ns: str = "", **changes: Any) -> Any:
+    """A checkpoint of another program, whose id or metadata are as given."""
+    id, metadata = changes.pop("id", "1"), {"source": "loop", "step": 1, **changes}
+    checkpoint: Any = {**empty_checkpoint(), "id": id}
+    place: Any = {"configurable": {"thread_id": thread, "checkpoint_ns": ns}}
+    return saver.put(place, checkpoint, metadata, {})  # type: ignore[arg-type]
+
+
+UNFIT: dict[str, Callable[[BaseCheckpointSaver[Any]], Any]] = {
+    "checkpoint id": lambda saver: put(saver, "b", id="i" * 65),
+    "checkpoint id must": lambda saver: put(saver, "b", id="a\0b"),
+    "namespace": lambda saver: put(saver, "b", ns="n" * 513),
+    "run_id": lambda saver: put(saver, "b", run_id="r" * 65),
+    "owner": lambda saver: put(saver, "b", owner="o" * 256),
+    "agent": lambda saver: put(saver, "b", agent="a" * 256),
+    "task id": lambda saver: saver.put_writes(put(saver, "b"), [("a", 1)], "t" * 65),
+    "task path": lambda saver: saver.put_writes(put(saver, "b"), [("a", 1)], "t", "p\0"),
+    "no saver of LangGraph writes": lambda saver: put(saver, "b", ns="inner", parents=[1]) and write(saver, "inner"),
+}
+
+
+def write(saver: BaseCheckpointSaver[Any], ns: str) -> None:
+    place: Any = {"configurable": {"thread_id": "b", "checkpoint_ns": ns, "checkpoint_id": "1"}}
+    saver.put_writes(place, [("a", 1)], "t")
+
+
+@one_of_each
+@pytest.mark.parametrize("told", UNFIT)
+def test_a_name_that_no_database_holds_is_told_with_its_thread(source: str, ours: SQLCheckpointer, told: str) -> None:
+    with theirs(source) as other:
+        put(other, "a")
+        UNFIT[told](other)
+        put(other, "c")
+    done = move(ours, source)
+    assert (done.stdout, done.exit_code) == ("a\nc\n", 1)
+    assert re.search(f"not stored: thread 'b': .*{told}", done.stderr)
+    assert {one.thread for one in ours.sessions.list().items} == {"a", "c"}
+
+
+@one_of_each
+def test_rows_that_nobody_can_read_leave_the_others_alone(source: str, ours: SQLCheckpointer) -> None:
+    with theirs(source) as other:
+        for thread in ("a", "b", "c"):
+            put(other, thread)
+    with closing(sqlite3.connect(str(make_url(source).database))) as conn, conn:
+        conn.execute("UPDATE checkpoints SET metadata = '{nope' WHERE thread_id = 'b'")
+        conn.execute(
+            "INSERT INTO checkpoints (thread_id, checkpoint_ns, checkpoint_id, type, checkpoint, metadata)"
+            " VALUES (x'6262', '', '1', 'msgpack', x'80', '{}'), (?, '', '1', 'msgpack', x'80', '{}')",
+            ["x" * 256],
+        )
+    done = move(ours, source)
+    assert (done.stdout, done.exit_code) == ("a\nc\n", 1)
+    told = done.stderr.splitlines()
+    assert "not stored: thread 'b': the metadata of a checkpoint is damaged: it is no JSON" in told
+    assert any(line.startswith("not stored: thread b'bb': the thread id") for line in told)
+    assert any("has 256 characters" in line for line in told)
 
 
 def test_what_is_no_database_of_theirs_is_told(ours: SQLCheckpointer, tmp_path: Path) -> None:

@@ -80,6 +80,20 @@ async def test_a_name_that_a_database_cannot_hold_is_refused_by_every_one(saver:
     stored = put(config())
     with pytest.raises(StorageError, match="task"):
         saver.put_writes(stored, [("messages", "x")], name)
+    for key in ("checkpoint_id", "checkpoint_ns"):
+        place = {"configurable": {**stored["configurable"], key: name}}
+        with pytest.raises(StorageError, match="checkpoint"):
+            saver.put_writes(place, [("messages", "x")], "task")
+        with pytest.raises(StorageError, match="checkpoint"):
+            put(place)
+        with pytest.raises(StorageError, match="checkpoint"):
+            saver.get_tuple(place)
+    with pytest.raises(StorageError, match="checkpoint id"):
+        saver.put(config(), {**empty_checkpoint(), "id": name}, source, {})
+    with pytest.raises(StorageError, match="task path"):
+        saver.put_writes(stored, [("messages", "x")], "task", name * 200)
+    with pytest.raises(StorageError, match="owner"):
+        saver.for_owner(name)
     with pytest.raises(StorageError, match="thread"):
         saver.copy_thread("t", name)
     with pytest.raises(StorageError, match="tag"):

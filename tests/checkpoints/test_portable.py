@@ -17,7 +17,7 @@ from checkpoints.journeys import ALLOWED, AT, JOURNEYS, Journey, forked, history
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from scallion import Inbox, respond
-from scallion.errors import StorageError, ThreadError, TypeBlocked
+from scallion.errors import ConfigurationError, StorageError, ThreadError, TypeBlocked
 from scallion.sql.saver import SQLCheckpointer
 from scallion.sql.serde import StrictSerializer
 
@@ -171,6 +171,59 @@ BROKEN = {
     "no export": lambda lines: closed([*lines[:-1], '{"new": 1}\n']),
     "holds records": lambda lines: closed([lines[0], *(line for line in lines[1:-1] if '"item"' not in line)]),
 }
+
+
+def made_up(lines: list[str], kind: str, /, **changes: Any) -> list[str]:
+    """The file with a first record of this kind that nobody exported."""
+    records = [json.loads(line) for line in lines[:-1]]
+    next(record for record in records if kind in record).update(changes)
+    return closed([json.dumps(record) + "\n" for record in records])
+
+
+MADE_UP: list[Any] = [10**30, -5, {"a": []}]
+NAMED = {
+    "scallion": ["owner", "agent", "title", "preview", "head", "message_count", "progress", "created", "tags"],
+    "item": ["type"],
+    "log": ["log", "at", "items"],
+    "checkpoint": ["checkpoint", "ns", "parent", "values"],
+    "writes": ["ns", "checkpoint", "task", "path", "writes"],
+    "approval": [
+        "approval", "ns", "checkpoint", "root", "task", "status", "kind", "owner", "requested_by", "tool", "payload",
+        "created", "decision", "decided_by",
+    ],
+}  # fmt: skip
+
+
+@one_of_each
+def test_records_that_were_made_up_are_refused(home: SQLCheckpointer, away: SQLCheckpointer) -> None:
+    """Before a listing or the graph has to read them."""
+    journey = JOURNEYS["loop"]
+    journey.before(journey.build(home), AT)
+    lines = list(home.sessions.export("t"))
+    empty = counted(away)
+    for kind, names in NAMED.items():
+        for name in names:
+            for value in [*MADE_UP, "x" * 200_000]:
+                with pytest.raises(StorageError):
+                    away.sessions.load(made_up(lines, kind, **{name: value}))
+                assert counted(away) == empty, (kind, name)
+    assert away.sessions.load(lines) == "t"
+
+
+def test_lines_may_be_bytes(away: SQLCheckpointer, exported: list[str], tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text("".join(exported))
+    with (tmp_path / "t.jsonl").open("rb") as file:
+        assert away.sessions.load(file) == "t"
+    with pytest.raises(StorageError, match="first line"):
+        away.sessions.load(["ü".encode()], "other")
+
+
+@pytest.mark.parametrize("given", [None, 5, [5], b"abc", [None]], ids=repr)
+async def test_what_are_no_lines_is_refused(saver: SQLCheckpointer, given: Any) -> None:
+    with pytest.raises(ConfigurationError, match="lines"):
+        saver.sessions.load(given)
+    with pytest.raises(ConfigurationError, match="lines"):
+        await saver.sessions.aload(given)
 
 
 @pytest.mark.parametrize("told", BROKEN)

@@ -87,6 +87,6 @@ def test_a_second_time_there_is_nothing_to_do(url: str) -> None:
     assert prune(url, "--older-than", "30d", "--no-keep-pending", "--delete").stdout == "rests\nwaits\n"
 
 
-@pytest.mark.parametrize("age", ["30", "d", "soon", "-3d"])
+@pytest.mark.parametrize("age", ["30", "d", "soon", "-3d", "²d", "٣d", "99999999999999d", "9999999d", "9" * 5000 + "d"])
 def test_an_age_that_is_none_is_a_usage_error(url: str, age: str) -> None:
     assert prune(url, "--older-than", age).exit_code == 2

@@ -79,7 +79,7 @@ def stored(question: Question) -> str:
 def read(id: str, text: str) -> Question:
     """The question that `stored` wrote."""
     written = json.loads(text)
-    flags = {name: written[name] for name in FLAGS if name in written}
+    flags = {name: type(unset)(written[name]) for name, unset in FLAGS.items() if name in written}
     return Question(id, written["value"], written["schema"], **flags)
 
 

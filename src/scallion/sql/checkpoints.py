@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, and_, or_, select, update
 
-from scallion.sql import asking, items, sessions, writes
+from scallion.sql import asking, items, names, sessions, writes
 from scallion.sql.cipher import ITEM
 from scallion.sql.encoding import Blob, Leaf, Many, Plan, blobs, is_runs, leaf, pack, references, unpack
 from scallion.sql.memory import Known, Listed, Memory, Parent, Remembered
@@ -170,15 +170,24 @@ def _insert(
     conn: Connection, t: Tables, known: Known, new: NewCheckpoint | StoredCheckpoint, form: Blob, leaves: bytes
 ) -> None:
     place = known.session, new.ns, new.id
+    run = run if isinstance(run := new.metadata.get("run_id"), str) else None
+    _check(new, run)
     values = {
         "parent": new.parent,
         "form": known.item(form.hash),
         "leaves": t.cipher.seal(leaves, LEAVES, *place),
         "metadata": t.cipher.seal_text(json.dumps(new.metadata), METADATA, *place),
+        "run": run,
     }
-    values["run"] = run if isinstance(run := new.metadata.get("run_id"), str) else None
     key = {"session": known.session, "ns": new.ns, "id": new.id}
     prepared(conn, t).put_checkpoint.run(conn, key | values)
+
+
+def _check(new: NewCheckpoint | StoredCheckpoint, run: str | None) -> None:
+    names.check("checkpoint namespace", new.ns)
+    names.check("checkpoint id", new.id)
+    names.check("checkpoint id", new.parent)
+    names.check("run_id", run)
 
 
 def row(conn: Connection, t: Tables, session: int, ns: str, id: str) -> StoredCheckpoint | None:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
 
+from scallion.sql import names
 from scallion.sql.cipher import ITEM, Cipher
 from scallion.sql.encoding import RUNS, Blob, Leaf, Many, runs
 from scallion.sql.memory import Known, Remembered
@@ -32,6 +33,8 @@ def store(conn: Connection, t: Tables, known: Known, blobs: Iterable[Blob]) -> i
         wanted = known.missing(wanted.values())
     if not wanted:
         return 0
+    for blob in wanted.values():
+        names.check("type of a value", blob.type)
     ids = {digest: known.item_count + n for n, digest in enumerate(wanted)}
     known.item_count += len(ids)
     added = prepared(conn, t).add_items.run_many(conn, _rows(t.cipher, known.session, ids, wanted))
@@ -107,6 +110,7 @@ def logs(conn: Connection, t: Tables, session: int) -> Iterator[tuple[str, int, 
 
 def log(conn: Connection, t: Tables, session: int, channel: str, start: int, ids: Sequence[int]) -> None:
     """Have the channel's log hold these items from that position on."""
+    names.check("name of a channel", channel)
     rows = [{"session": session, "channel": channel, "pos": start + n, "item": id} for n, id in enumerate(ids)]
     prepared(conn, t).add_entries.run_many(conn, rows)
 

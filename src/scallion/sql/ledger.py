@@ -12,7 +12,7 @@ from sqlalchemy import Column, ColumnElement, Connection, Row, Select, and_, cas
 from scallion.approvals import decisions, questions
 from scallion.approvals.questions import Question
 from scallion.errors import AlreadyDecided, DecisionError, UnknownApproval
-from scallion.sql import sessions
+from scallion.sql import names, sessions
 from scallion.sql.clock import from_micros, to_micros
 from scallion.sql.sessions import Page
 from scallion.sql.tables import Tables
@@ -21,6 +21,12 @@ from scallion.values import Approval, ApprovalStatus, Decision
 STATUSES = get_args(ApprovalStatus)
 OPEN = ("pending", "decided")
 PAYLOAD, DECISION = "approvals.payload", "approvals.decision"
+NAMED = {
+    "id": "approval id", "ns": "checkpoint namespace", "checkpoint": "checkpoint id", "root": "checkpoint id",
+    "task": "task id", "kind": "kind", "owner": "owner", "requested_by": "name of who asks", "tool": "name of a tool",
+    "decided_by": "name of who decides",
+}  # fmt: skip
+"""The columns with names, and what those are called."""
 TEXTS = {"payload": PAYLOAD, "decision": DECISION}
 
 
@@ -175,14 +181,25 @@ def every(conn: Connection, t: Tables, session: int) -> Iterator[dict[str, Any]]
 
 
 def restore(conn: Connection, t: Tables, session: int, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Store approvals as `every` gave them."""
-    names = [column.name for column in _carried(t)]
+    """Store approvals as `every` gave them. What is none raises StorageError, InvalidDecision, KeyError, ..."""
+    carried = [column.name for column in _carried(t)]
     for row in rows:
+        _check(row)
         texts = {
             name: row[name] and t.cipher.seal_text(json.dumps(row[name]), place, session, row["id"])
             for name, place in TEXTS.items()
         }
-        conn.execute(insert(t.approvals).values({name: row[name] for name in names} | texts | {"session": session}))
+        conn.execute(insert(t.approvals).values({name: row[name] for name in carried} | texts | {"session": session}))
+
+
+def _check(row: Mapping[str, Any]) -> None:
+    """Raise for what no listing could show."""
+    for name, what in NAMED.items():
+        names.check(what, row[name])
+    sessions.check_choice("status", row["status"], STATUSES)
+    questions.read(row["id"], json.dumps(row["payload"])).approval("")
+    if row["decision"] is not None:
+        decisions.read(row["decision"])
 
 
 def _carried(t: Tables) -> list[Column[Any]]:

@@ -16,7 +16,7 @@ from itertools import chain
 from tempfile import SpooledTemporaryFile
 from typing import Any
 
-from scallion.errors import StorageError
+from scallion.errors import ConfigurationError, StorageError
 
 FORMAT = 1
 """The form that this program writes, and the newest that it reads."""
@@ -45,11 +45,19 @@ def write(file: Spool, header: Record, records: Iterable[Record]) -> None:
     file.write(json.dumps({"end": count, "digest": digest.hexdigest()}) + "\n")
 
 
-def fill(file: Spool, given: Iterable[str]) -> None:
-    """Add lines that came from elsewhere; empty ones mean nothing."""
-    for line in given:
+def fill(file: Spool, given: Iterable[str | bytes]) -> None:
+    """Add lines that came from elsewhere; empty ones mean nothing. Raises ConfigurationError for what are no lines."""
+    if not isinstance(given, Iterable):
+        raise ConfigurationError(f"give the lines of an exported thread, as an open file does, not {given!r:.40}")
+    for line in map(_decoded, given):
         if stripped := line.strip():
             file.write(stripped + "\n")  # `writelines` would hold all of them in memory
+
+
+def _decoded(line: str | bytes) -> str:
+    if not isinstance(line, str | bytes):
+        raise ConfigurationError(f"the lines of an exported thread are texts or bytes, not {type(line).__name__}")
+    return line if isinstance(line, str) else line.decode("ascii", "replace")
 
 
 def read(file: Spool) -> Iterator[str]:

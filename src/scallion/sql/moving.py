@@ -6,8 +6,7 @@ Their values are not rebuilt, but for what a listing shows: the messages of the 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -31,23 +30,15 @@ from scallion.sql.writes import NewWrites
 def move(conn: Connection, t: Tables, theirs: Neighbour, thread: str, now: Any) -> None:
     """Store a neighbour's thread, with its own times; `now` is for checkpoints that tell none.
 
-    Raises StorageError, naming the thread, if we have one of that name, or for what cannot be moved.
+    Raises StorageError if we have one of that name, or for what cannot be moved.
     """
-    with _named(thread):
-        head = theirs.head(thread)
-        moving = _Moving(conn, t, theirs, thread, head, now)
+    try:
+        moving = _Moving(conn, t, theirs, thread, theirs.head(thread), now)
         for found in theirs.checkpoints(thread):
             moving.take(found)
         moving.ask()
-
-
-@contextmanager
-def _named(thread: str) -> Iterator[None]:
-    try:
-        yield
-    except StorageError as error:
-        told = str(error)
-        raise StorageError(told if repr(thread) in told else f"thread {thread!r}: {told}") from error
+    except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise StorageError("its rows hold what no saver of LangGraph writes") from error
 
 
 class _Moving:

@@ -14,6 +14,7 @@ from scallion.errors import ConfigurationError, StorageError
 
 LENGTHS = {
     "checkpoint namespace": 512, "checkpoint id": 64, "run_id": 64, "task id": 64, "approval id": 64, "tag": 100,
+    "kind": 32, "type of a value": 32, "title": 1_000, "preview": 1_000, "task path": 100_000,
     "text to look for": 10_000,
 }  # fmt: skip
 """How many characters a database holds of these; 255 of all others."""
@@ -43,7 +44,7 @@ def text(what: str, given: object) -> str:
     Raises ConfigurationError for anything else, StorageError for what a database could not hold.
     """
     if isinstance(given, int | UUID) and not isinstance(given, bool):
-        return str(given)
+        given = str(given)
     if not isinstance(given, str):
         raise ConfigurationError(f"the {what} is a text, an int or a UUID, not {type(given).__name__}")
     check(what, given)
@@ -63,10 +64,12 @@ def texts(what: str, given: object) -> list[str]:
 
 
 def check(what: str, name: object) -> None:
-    """Raise StorageError, saying which name it is, where a database could not hold it. What is no text is no name."""
+    """Raise StorageError, saying which name it is, where a database could not hold it; None is no name."""
     length = LENGTHS.get(what, 255)
-    if not isinstance(name, str) or (len(name) <= length and name.isascii() and "\0" not in name):
+    if name is None:
         return
+    if not isinstance(name, str):
+        raise StorageError(f"the {what} is no text, but {type(name).__name__}")
     if len(name) > length:
         raise StorageError(f"the {what} has {len(name)} characters: {length} are the most that a database holds")
     if "\0" in name:

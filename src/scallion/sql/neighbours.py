@@ -197,7 +197,10 @@ def _opened(row: Any) -> tuple[opaque.Opaque, dict[str, Any]]:
 
 
 def _metadata(stored: Any) -> dict[str, Any]:
-    found = json.loads(stored) if isinstance(stored, str | bytes) else stored
+    try:
+        found = json.loads(stored) if isinstance(stored, str | bytes) else stored
+    except ValueError:
+        raise StorageError("the metadata of a checkpoint is damaged: it is no JSON") from None
     return found if isinstance(found, dict) else {}
 
 

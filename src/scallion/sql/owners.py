@@ -6,6 +6,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, Self
 
 from scallion.errors import ConfigurationError, ThreadError
+from scallion.sql import names
 
 if TYPE_CHECKING:
     from scallion.sql.views import Approvals, Sessions
@@ -36,6 +37,7 @@ def narrow(bound: str | None, owner: Any) -> str:
     """The owner to bind to. Raises ConfigurationError for what names none, and if bound to another one."""
     if not isinstance(owner, str) or not owner:
         raise ConfigurationError("an owner is named by a text that is not empty")
+    names.check("owner", owner)
     if bound not in (None, owner):
         raise ConfigurationError("this is bound to one owner, and another one is named")
     return owner

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, select
 
-from scallion.errors import StorageError
+from scallion.errors import ConfigurationError, InvalidDecision, StorageError
 from scallion.sql import checkpoints, items, ledger, lines, sessions, writes
 from scallion.sql.asking import Place
 from scallion.sql.checkpoints import StoredCheckpoint
@@ -32,6 +32,10 @@ PORTION = 20
 """How many records are stored at a time."""
 ROW = ("owner", "agent", "title", "preview", "message_count", "progress", "head")
 """What the header has of the session's row, beside its name, times and tags."""
+NO_EXPORT = (
+    AttributeError, ConfigurationError, IndexError, InvalidDecision, KeyError, OverflowError, TypeError, ValueError,
+)  # fmt: skip
+"""What comes of records that were made up."""
 TIMES = ("created", "expires", "decided")
 """The columns of an approval that are instants."""
 
@@ -116,11 +120,19 @@ def _micros(text: str | None) -> int | None:
 def load(conn: Connection, t: Tables, file: Spool, header: Record, thread: str) -> None:
     """Store the thread of a checked file under this name. Raises StorageError if the database has one of that name."""
     try:
+        _check(header)
         loading = _Loading(conn, t, vacant(conn, t, thread, _micros(header["created"])), thread)
         loading.take(lines.records(file))
         loading.finish(header)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+    except NO_EXPORT:
         raise StorageError("the file of the thread holds records that no export has") from None
+
+
+def _check(header: Record) -> None:
+    """Raise for what no session's row has."""
+    sessions.check_choice("progress", header["progress"], sessions.STATUSES)
+    if not isinstance(header["tags"], list) or not 0 <= header["message_count"] < 2**31:
+        raise ValueError
 
 
 def vacant(conn: Connection, t: Tables, thread: str, now: Any) -> sessions.Claimed:
@@ -179,6 +191,8 @@ class _Loading:
 
     def _log(self, records: Sequence[Record]) -> None:
         for record in records:
+            if record["at"] < 0:
+                raise ValueError
             ids = [self._ids[id] for id in record["items"]]
             items.log(self._conn, self._t, self._known.session, record["log"], record["at"], ids)
 

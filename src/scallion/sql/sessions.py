@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from scallion.sql.memory import Known
 
 SEALED = ("title", "preview")
+NAMED = ("owner", "agent", *SEALED)
+"""The columns with texts that came from elsewhere."""
 SessionStatus = Literal["idle", "running", "paused", "failed"]
 STATUSES = get_args(SessionStatus)
 SessionOrder = Literal["updated", "created"]
@@ -126,6 +128,9 @@ def advance(conn: Connection, t: Tables, known: Known, changes: Mapping[str, Any
     Whose it is stays as it was said first.
     """
     values = {**changes, "of": known.session, "item_count": known.item_count}
+    for name in NAMED:
+        names.check(name, values.get(name))
+    names.check("checkpoint id", values.get("head"))
     if known.claimed.owner is not None:
         values.pop("owner", None)
     for name in SEALED:

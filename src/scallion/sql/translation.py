@@ -58,8 +58,6 @@ class Translation:
         values = checkpoint["channel_values"]
         changed = frozenset(new_versions)
         stored = self._metadata(config, metadata)
-        for name in ("run_id", "owner", "agent"):
-            names.check(name, stored.get(name))
         self._check_owner(stored)
         answered = stored.pop("answered", None)
 
@@ -204,15 +202,16 @@ def _place(config: RunnableConfig, task: str) -> Place:
     checkpoint = names.text("checkpoint id", id)
     above = config["configurable"].get("checkpoint_map") or {}
     known: Mapping[str, Any] = config.get("metadata") or {}
-    for name in ("owner", "user"):
-        names.check(name, known.get(name))
+    owner, user = (name if isinstance(name := known.get(key), str) else None for key in ("owner", "user"))
+    names.check("owner", owner)
+    names.check("user", user)
     return Place(
         ns=ns,
         checkpoint=checkpoint,
         root=names.text("checkpoint id", above.get("", checkpoint)) if ns else checkpoint,
         task=names.text("task id", task),
-        owner=owner if isinstance(owner := known.get("owner"), str) else None,
-        user=user if isinstance(user := known.get("user"), str) else None,
+        owner=owner,
+        user=user,
     )
 
 

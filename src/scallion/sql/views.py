@@ -142,7 +142,7 @@ class Approvals(_View):
         after: str | None,
     ) -> Work[Page[Approval]]:
         wanted: dict[str, Any] = {"status": status, "thread": names.optional("thread id", thread), "after": after}
-        wanted |= {"tool": names.optional("tool", tool), "kind": names.optional("kind", kind)}
+        wanted |= {"tool": names.optional("tool", tool), "kind": names.optional("kind of approval", kind)}
         wanted |= {"owner": self._scope(owner), "limit": limit}
         return lambda conn: ledger.page(conn, self.database.tables, self._now(conn), **wanted)
 
@@ -281,7 +281,7 @@ class Sessions(_View):
             for line in lines.read(file):
                 yield line
 
-    def load(self, exported: Iterable[str], thread: str | None = None) -> str:
+    def load(self, exported: Iterable[str | bytes], thread: str | None = None) -> str:
         """Store an exported thread, under the name `thread` or its own, which is returned: all of it or nothing.
 
         `exported`: the lines, as an open file gives them. Raises StorageError if they are not whole, or of a newer
@@ -293,7 +293,9 @@ class Sessions(_View):
             self.database.run(work, write=True, unsure=unsure)
         return name
 
-    async def aload(self, exported: Iterable[str] | AsyncIterable[str], thread: str | None = None) -> str:
+    async def aload(
+        self, exported: Iterable[str | bytes] | AsyncIterable[str | bytes], thread: str | None = None
+    ) -> str:
         """As `load`; it also takes what `aexport` gives."""
         with lines.spool() as file:
             if isinstance(exported, AsyncIterable):

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, select, update
 
 from scallion.approvals.questions import Question
-from scallion.sql import asking, items, sessions
+from scallion.sql import asking, items, names, sessions
 from scallion.sql.asking import Place
 from scallion.sql.encoding import Leaf, Plan, blobs, leaf, pack, unpack
 from scallion.sql.memory import Known, Memory
@@ -69,6 +69,7 @@ def put(conn: Connection, t: Tables, memory: Memory, new: NewWrites, now: Any) -
 
 def _add(conn: Connection, t: Tables, session: int, new: NewWrites, written: dict[int, list[Any]]) -> None:
     place = new.place
+    _check(place, new.path)
     key: dict[str, Any] = {"session": session, "ns": place.ns, "checkpoint": place.checkpoint, "task": place.task}
     sealed = t.cipher.seal(pack(written), LEAVES, *key.values())
     if prepared(conn, t).add_writes.run(conn, key | {"path": new.path, "leaves": sealed}) == 1:
@@ -77,6 +78,14 @@ def _add(conn: Connection, t: Tables, session: int, new: NewWrites, written: dic
     stored = opened(t, conn.execute(select(t.writes.c.leaves).where(this)).scalar_one(), **key)
     merged = dict(stored) | {index: row for index, row in written.items() if index < 0 or index not in stored}
     conn.execute(update(t.writes).where(this).values(leaves=t.cipher.seal(pack(merged), LEAVES, *key.values())))
+
+
+def _check(place: Place, path: str) -> None:
+    """Before they are stored: MySQL would cut what is too long, as the statement ignores errors."""
+    names.check("checkpoint namespace", place.ns)
+    names.check("checkpoint id", place.checkpoint)
+    names.check("task id", place.task)
+    names.check("task path", path)
 
 
 def restore(

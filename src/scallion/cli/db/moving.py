@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from scallion.cli.db.opened import opened
-from scallion.errors import StorageError
+from scallion.errors import ConfigurationError, StorageError
 from scallion.inspect.escape import one_line
 
 if TYPE_CHECKING:
@@ -44,21 +44,32 @@ def import_langgraph(database: Database, source: str, threads: Sequence[str], dr
 
 def _one(database: Database, theirs: Neighbour, thread: str, dry_run: bool) -> str:
     """Store a thread and say what became of it."""
-    from scallion.sql.views import Sessions
+    try:
+        return _moved(database, theirs, thread, dry_run)
+    except (ConfigurationError, StorageError) as error:
+        click.echo(one_line(f"not stored: thread {thread!r}: {error}"), err=True)
+        return "failed"
 
-    if Sessions(database).get(thread) is not None:
+
+def _moved(database: Database, theirs: Neighbour, thread: str, dry_run: bool) -> str:
+    if _is_there(database, thread):
         click.echo(one_line(f"{thread} exists, and is left alone"), err=True)
         return "left alone"
     try:
         if not dry_run:
             _stored(database, theirs, thread)
-    except StorageError as error:
-        if Sessions(database).get(thread) is not None:  # somebody else was faster
-            return "left alone"
-        click.echo(one_line(f"not stored: {error}"), err=True)
-        return "failed"
+    except StorageError:
+        if not _is_there(database, thread):
+            raise
+        return "left alone"  # somebody else was faster
     click.echo(one_line(thread))
     return "stored"
+
+
+def _is_there(database: Database, thread: str) -> bool:
+    from scallion.sql.views import Sessions
+
+    return Sessions(database).get(thread) is not None
 
 
 def _stored(database: Database, theirs: Neighbour, thread: str) -> None:

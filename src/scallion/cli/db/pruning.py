@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from functools import partial
@@ -21,14 +22,17 @@ class Age(click.ParamType):  # type: ignore[type-arg]
 
     name = "age"
     _units: ClassVar = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+    _longest: ClassVar = timedelta(days=365_000)
+    """What lies further back than that is before all calendars."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
         """The span; a usage error for anything else."""
         if isinstance(value, timedelta):
             return value
-        if value[-1:] not in self._units or not value[:-1].isdigit():
+        parts = re.fullmatch(r"([0-9]{1,8})([mhdw])", value)
+        if parts is None or (age := timedelta(**{self._units[parts[2]]: int(parts[1])})) > self._longest:
             self.fail(f"{value!r} is no age: write 30d, 12h or the like", param, ctx)
-        return timedelta(**{self._units[value[-1]]: int(value[:-1])})
+        return age
 
 
 @click.command()
