@@ -131,6 +131,17 @@ def test_a_thread_that_exists_is_left_alone_and_a_second_run_goes_on(source: str
     assert counted(ours) == rows
 
 
+def test_a_new_file_is_made_and_a_thread_that_is_not_there_is_told(source: str, tmp_path: Path) -> None:
+    with theirs(source) as other:
+        forked(other).invoke({"log": []}, at("a"))
+    with SQLCheckpointer(f"sqlite:///{tmp_path / 'new.db'}") as ours:
+        for options in (["--dry-run"], []):
+            done = move(ours, source, "--thread", "A", "--thread", "a", *options)
+            assert (done.stdout, done.exit_code) == ("a\n", 1)
+            assert "not stored: there is no thread 'A' in LangGraph's database" in done.stderr
+        assert [one.thread for one in ours.sessions.list().items] == ["a"]
+
+
 @pytest.mark.parametrize("database", ["postgresql"], indirect=True)
 def test_two_programs_may_do_it_at_once(source: str, ours: SQLCheckpointer) -> None:
     with theirs(source) as other:

@@ -83,7 +83,7 @@ def test_a_released_database_opens_after_an_upgrade(released: str, revision: str
     ):
         saver.sessions.list()
     assert run("current", "--db", released).output == f"{revision}\n"
-    assert run("upgrade", "--db", released).output == f"the schema is at {schema.HEAD}\n"
+    assert run("upgrade", "--db", released).output == f"the schema of {released} is at {schema.HEAD}\n"
     assert run("check", "--db", released).output == "the schema fits\n"
     with SQLCheckpointer(released) as saver:
         assert differences(saver) == []

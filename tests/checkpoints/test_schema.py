@@ -293,7 +293,11 @@ def run(*arguments: str) -> Result:
 def test_the_commands(database: str) -> None:
     assert run("check", "--db", database).exit_code == 1
     assert run("current", "--db", database).output == "no schema\n"
-    assert run("upgrade", "--db", database).output == f"the schema is at {schema.HEAD}\n"
+    assert run("stamp", "0001", "--db", database).exit_code == 0
+    assert "run `scallion db stamp base`" in run("upgrade", "--db", database).output
+    assert run("stamp", "base", "--db", database).output == "the database is marked as one without a schema\n"
+    assert "(there are base, 0001, 0002 and head)" in run("stamp", "9999", "--db", database).output
+    assert run("upgrade", "--db", f"{database}?timeout=8").output == f"the schema of {database} is at {schema.HEAD}\n"
     assert run("check", "--db", database).exit_code == 0
     assert run("stamp", "--db", database).exit_code == 0
     assert run("current", "--db", database).output == f"{schema.HEAD}\n"

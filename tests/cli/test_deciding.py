@@ -1,12 +1,14 @@
 """Decisions from the command line: refused before anything is stored, and correctable."""
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from tests.cli.command import CLERK, Command
 
+from scallion import SQLCheckpointer
 from scallion.cli.named import find
 from scallion.errors import UnknownApproval
 from scallion.sql.sessions import Page
@@ -43,14 +45,14 @@ class Shelf:
         self._open = [Approval(id, "t", "question") for id in ids]
         self._closed = [Approval(id, "t", "question", status="used") for id in closed]
 
-    def get(self, id: str) -> Approval:
+    def get(self, id: str, *, thread: str | None) -> Approval:
         """The exact one."""
         found = [one for one in [*self._open, *self._closed] if one.id == id]
         if not found:
             raise UnknownApproval(id)
         return found[0]
 
-    def list(self, status: str | None, *, limit: int, after: str | None) -> Page[Approval]:
+    def list(self, status: str | None, *, thread: str | None, limit: int, after: str | None) -> Page[Approval]:
         """One a page."""
         wanted = [one for one in [*self._open, *self._closed] if status in (None, one.status)]
         place = int(after or 0)
@@ -64,6 +66,23 @@ def test_a_beginning_that_two_have() -> None:
         find(shelf, "abc")
     assert [find(shelf, name).id for name in ("abc2", "abd", "x", "abc3")] == ["abc2", "abd", "x1", "abc3"]
     assert find(Shelf("abc1", closed=["abc3"]), "abc").id == "abc1"
+
+
+def test_a_copied_thread(here: Command, paused: Ask) -> None:
+    """Has approvals of the same ids; which one is meant is asked, not guessed."""
+    (id,) = paused("pay")
+    with SQLCheckpointer(os.environ["SCALLION_DB"]) as saver:
+        saver.copy_thread("t", "copy")
+    for name in (id, id[:6]):
+        refused = here("approve", name)
+        assert (refused.status, "--thread which one is meant (copy, t)" in refused.err) == (1, True)
+    assert here("approve", id[:6], "--thread", "copy").status == 0
+    assert here("approve", id, "--thread", "nobody").status == 1
+    assert [one["thread"] for one in here("pending", "--json").data["items"]] == ["t"]
+    assert here("withdraw", id, "--thread", "copy").status == 0
+    assert here("withdraw", id, "--thread", "t").status == 1
+    assert here("reject", id, "--thread", "t").status == 0
+    assert [one["thread"] for one in here("pending", "--json").data["items"]] == ["copy"]
 
 
 def test_a_bad_edit_can_be_corrected(here: Command, paused: Ask) -> None:

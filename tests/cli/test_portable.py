@@ -13,7 +13,6 @@ def test_a_paused_thread_goes_to_another_database(here: Command, paused: Callabl
     assert here("approve", id, "--by", "ana").status == 0
     other = f"sqlite:///{place / 'other.db'}"
     assert here("db", "export", "t", "-o", "thread.jsonl").out == ""
-    assert here("db", "upgrade", "--db", other).status == 0
     assert here("db", "import", "thread.jsonl", "--db", other).out == "t\n"
     (moved,) = here("pending", "--status", "decided", "--db", other, "--json").data["items"]
     assert (moved["id"], moved["decided_by"]) == (id, "ana")

@@ -18,43 +18,46 @@ from scallion.values import Approval, Decision
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+thread_option = click.option("--thread", metavar="THREAD", help="Whose approval, where a copied thread has it too.")
+
+
 def _deciding(function: F) -> F:
-    return click.argument("id")(database_option(by_option(json_option(function))))
+    return click.argument("id")(thread_option(database_option(by_option(json_option(function)))))
 
 
 @click.command()
 @_deciding
-def approve(id: str, by: str, as_json: bool) -> None:
+def approve(id: str, thread: str | None, by: str, as_json: bool) -> None:
     """Let the call run exactly as it was shown. ID may be a beginning that only one approval has."""
-    _decide(id, lambda approval: Decision("approve"), by, as_json)
+    _decide(id, thread, lambda approval: Decision("approve"), by, as_json)
 
 
 @click.command()
 @_deciding
 @click.option("-m", "--message", metavar="REASON", help="Why; the model reads it.")
-def reject(id: str, by: str, as_json: bool, message: str | None) -> None:
+def reject(id: str, thread: str | None, by: str, as_json: bool, message: str | None) -> None:
     """Refuse the call."""
-    _decide(id, lambda approval: Decision("reject", message=message), by, as_json)
+    _decide(id, thread, lambda approval: Decision("reject", message=message), by, as_json)
 
 
 @click.command()
 @_deciding
 @click.argument("message")
-def respond(id: str, by: str, as_json: bool, message: str) -> None:
+def respond(id: str, thread: str | None, by: str, as_json: bool, message: str) -> None:
     """Answer the question, or answer in place of the tool.
 
     MESSAGE is read as JSON where the question has a schema for something else than a text.
     """
     from scallion.cli.editing import answer
 
-    _decide(id, lambda approval: Decision("respond", message=answer(approval, message)), by, as_json)
+    _decide(id, thread, lambda approval: Decision("respond", message=answer(approval, message)), by, as_json)
 
 
 @click.command()
 @_deciding
 @click.option("--args", "whole", metavar="JSON", help="The whole new arguments; - reads them from standard input.")
 @click.option("--set", "changes", metavar="KEY=VALUE", multiple=True, help="Change one argument; may be repeated.")
-def edit(id: str, by: str, as_json: bool, whole: str | None, changes: tuple[str, ...]) -> None:
+def edit(id: str, thread: str | None, by: str, as_json: bool, whole: str | None, changes: tuple[str, ...]) -> None:
     """Let the call run with other arguments; without --args and --set they are edited in $EDITOR."""
     from scallion.cli import editing
 
@@ -67,29 +70,30 @@ def edit(id: str, by: str, as_json: bool, whole: str | None, changes: tuple[str,
             return editing.edited(approval)
         return Decision("edit", args=editing.changed(approval, args, changes))
 
-    _decide(id, decision, by, as_json)
+    _decide(id, thread, decision, by, as_json)
 
 
 @click.command()
 @_deciding
-def withdraw(id: str, by: str, as_json: bool) -> None:
+def withdraw(id: str, thread: str | None, by: str, as_json: bool) -> None:
     """Take back a decision that was not used yet; the approval is pending again."""
     from scallion.inbox import Inbox
 
     with Inbox(database(), **place()) as inbox:
-        approval = inbox.approvals.withdraw(find(inbox, id).id, by=by)
+        shown = find(inbox, id, thread)
+        approval = inbox.approvals.withdraw(shown.id, by=by, thread=shown.thread)
     _told(approval, "pending again", as_json)
 
 
-def _decide(id: str, make: Callable[[Approval], Decision], by: str, as_json: bool) -> None:
+def _decide(id: str, thread: str | None, make: Callable[[Approval], Decision], by: str, as_json: bool) -> None:
     from scallion.approvals.decisions import check
     from scallion.inbox import Inbox
 
     with Inbox(database(), **place()) as inbox:
-        shown = find(inbox, id)
+        shown = find(inbox, id, thread)
         if shown.status != "pending":  # before an editor is opened for nothing
             check(shown, Decision("approve"))
-        approval = inbox.approvals.decide(shown.id, make(shown), by=by)
+        approval = inbox.approvals.decide(shown.id, make(shown), by=by, thread=shown.thread)
     kind = approval.decision.type if approval.decision else ""
     _told(approval, f"{kind}, by {approval.decided_by}", as_json)
 

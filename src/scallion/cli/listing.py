@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -12,6 +12,7 @@ from scallion.cli.output import ago, console, print_json
 from scallion.errors import ConfigurationError
 from scallion.inspect.card import heading
 from scallion.inspect.escape import one_line
+from scallion.values import ApprovalKind
 
 if TYPE_CHECKING:
     from scallion.sql.sessions import Page
@@ -29,7 +30,7 @@ after_option = click.option("--after", metavar="NEXT", help="Go on behind the pa
 @click.option("--status", type=click.Choice(STATUSES), default="pending", show_default=True, help="Which approvals.")
 @click.option("--thread", help="Those of this thread.")
 @click.option("--tool", help="Those about this tool.")
-@click.option("--kind", help="Those of this kind: tool_call, question, ...")
+@click.option("--kind", type=click.Choice(get_args(ApprovalKind)), help="Those of this kind.")
 @click.option("--owner", help="Those of this owner.")
 @limit_option
 @after_option

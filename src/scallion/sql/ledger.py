@@ -219,7 +219,7 @@ def _found(conn: Connection, t: Tables, id: str, now: Any, thread: str | None, o
     if not rows:
         raise UnknownApproval(id)
     if len(rows) > 1:
-        raise UnknownApproval(id, f"several threads have an approval {id!r}: say which `thread` is meant")
+        raise UnknownApproval(id, f"several threads have the approval {id!r}: say with thread=... which one is meant")
     return rows[0]
 
 

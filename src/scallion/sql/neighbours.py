@@ -91,6 +91,11 @@ class Neighbour:
         thread = CHECKPOINTS.c.thread_id
         return list(self._conn.execute(select(thread).distinct().order_by(thread)).scalars())
 
+    def has(self, thread: str) -> bool:
+        """Whether there is such a thread."""
+        thread_id = CHECKPOINTS.c.thread_id
+        return self._conn.execute(select(thread_id).where(thread_id == thread).limit(1)).first() is not None
+
     def head(self, thread: str) -> str | None:
         """The newest checkpoint of the outermost graph."""
         c = CHECKPOINTS.c

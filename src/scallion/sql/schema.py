@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, Inspector, Table, UniqueConstraint, column, inspect, select, table, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, NoSuchTableError
 from sqlalchemy.schema import CreateSchema
 
 from scallion.errors import ConfigurationError, SchemaError
@@ -141,13 +141,19 @@ def stamp(conn: Connection, t: Tables, revision: str = "head") -> None:
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """What Alembic refuses, as a revision that there is not, is told as an error of ours."""
+    """What Alembic refuses is told as an error of ours: a revision that there is not, or one that is not true."""
     from alembic.util import CommandError
 
     try:
         yield
     except CommandError as error:
-        raise SchemaError(str(error)) from None
+        known = sorted(file.name.partition("_")[0] for file in location().glob("versions/[0-9]*.py"))
+        raise SchemaError(f"{error} (there are base, {', '.join(known)} and head)") from None
+    except NoSuchTableError as error:
+        raise SchemaError(
+            f"the database has no table {error}, though its revision says so: if it is empty, run "
+            "`scallion db stamp base`, then upgrade"
+        ) from None
 
 
 def _has_schema(conn: Connection, t: Tables) -> bool:

@@ -31,7 +31,7 @@ def import_langgraph(database: Database, source: str, threads: Sequence[str], dr
     """
     from scallion.sql import neighbours
 
-    database.setup(upgrade=False)
+    database.setup(upgrade=database.is_sqlite)
     counts = {"stored": 0, "left alone": 0, "failed": 0}
     with neighbours.reading(source) as theirs:
         for thread in threads or theirs.threads():
@@ -56,6 +56,8 @@ def _moved(database: Database, theirs: Neighbour, thread: str, dry_run: bool) ->
         click.echo(one_line(f"{thread} exists, and is left alone"), err=True)
         return "left alone"
     try:
+        if not theirs.has(thread):
+            raise StorageError(f"there is no thread {thread!r} in LangGraph's database")
         if not dry_run:
             _stored(database, theirs, thread)
     except StorageError:

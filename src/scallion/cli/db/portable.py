@@ -36,4 +36,5 @@ def load(database: Database, file: Iterable[str], thread: str | None) -> None:
     """Store the thread that `export` wrote to FILE (- is standard input); one that exists is not touched."""
     from scallion.sql.views import Sessions
 
+    database.setup(upgrade=database.is_sqlite)
     click.echo(one_line(Sessions(database).load(file, thread)))

@@ -36,7 +36,13 @@ class Age(click.ParamType):  # type: ignore[type-arg]
 
 
 @click.command()
-@click.option("--older-than", "age", type=Age(), required=True, help="Threads that rest for longer, as 30d or 12h.")
+@click.option(
+    "--older-than",
+    "age",
+    type=Age(),
+    required=True,
+    help="Threads that rest for longer: a number of m, h, d or w, as 30d.",
+)
 @click.option(
     "--keep-pending/--no-keep-pending",
     default=True,

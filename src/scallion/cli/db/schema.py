@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from scallion.cli.db.opened import opened
+from scallion.inspect.escape import one_line
 
 if TYPE_CHECKING:
     from scallion.sql.engines import Database
@@ -24,7 +25,8 @@ def upgrade(database: Database, sql: bool, since: str | None) -> None:
         schema.script(database.tables, database.url.get_backend_name(), since)
         return
     database.upgrade()
-    click.echo(f"the schema is at {schema.HEAD}")
+    place = one_line(database.url.set(query={}).render_as_string(hide_password=True))
+    click.echo(f"the schema of {place} is at {schema.HEAD}")
 
 
 @click.command()
@@ -51,4 +53,5 @@ def current(database: Database) -> None:
 def stamp(database: Database, revision: str) -> None:
     """Write down that the schema is at REVISION, without changing a table."""
     database.stamp(revision)
-    click.echo(f"the schema is marked as {database.revision()}")
+    now = database.revision()
+    click.echo(f"the schema is marked as {now}" if now else "the database is marked as one without a schema")
