@@ -126,8 +126,14 @@ def test_a_thread_that_exists_is_left_alone_and_a_second_run_goes_on(source: str
     assert "b exists, and is left alone" in done.stderr
     assert list(ours.sessions.export("b")) == before
     rows = counted(ours)
+    with theirs(source) as other:
+        forked(other).invoke({"log": ["more"]}, at("a"))
     again = move(ours, source)
     assert (again.stdout, again.exit_code) == ("", 0)
+    assert (
+        "a exists, and is left alone, though it has newer checkpoints there\nb exists, and is left alone\n"
+        in again.stderr
+    )
     assert counted(ours) == rows
 
 
@@ -138,7 +144,7 @@ def test_a_new_file_is_made_and_a_thread_that_is_not_there_is_told(source: str, 
         for options in (["--dry-run"], []):
             done = move(ours, source, "--thread", "A", "--thread", "a", *options)
             assert (done.stdout, done.exit_code) == ("a\n", 1)
-            assert "not stored: there is no thread 'A' in LangGraph's database" in done.stderr
+            assert "not stored: thread 'A': there is no such thread" in done.stderr
         assert [one.thread for one in ours.sessions.list().items] == ["a"]
 
 

@@ -53,11 +53,13 @@ def _one(database: Database, theirs: Neighbour, thread: str, dry_run: bool) -> s
 
 def _moved(database: Database, theirs: Neighbour, thread: str, dry_run: bool) -> str:
     if _is_there(database, thread):
-        click.echo(one_line(f"{thread} exists, and is left alone"), err=True)
+        newer = (theirs.head(thread) or "") > _head(database, thread)
+        told = ", though it has newer checkpoints there" if newer else ""
+        click.echo(one_line(f"{thread} exists, and is left alone{told}"), err=True)
         return "left alone"
     try:
         if not theirs.has(thread):
-            raise StorageError(f"there is no thread {thread!r} in LangGraph's database")
+            raise StorageError("there is no such thread in LangGraph's database")
         if not dry_run:
             _stored(database, theirs, thread)
     except StorageError:
@@ -66,6 +68,14 @@ def _moved(database: Database, theirs: Neighbour, thread: str, dry_run: bool) ->
         return "left alone"  # somebody else was faster
     click.echo(one_line(thread))
     return "stored"
+
+
+def _head(database: Database, thread: str) -> str:
+    from sqlalchemy import select
+
+    s = database.tables.sessions.c
+    query = select(s.head).where(s.thread == thread)
+    return database.run(lambda conn: conn.execute(query).scalar()) or ""
 
 
 def _is_there(database: Database, thread: str) -> bool:
