@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 import pytest
+from checkpoints.databases import LOCAL
 from checkpoints.workers import put
-from sqlalchemy import event
+from sqlalchemy import Connection, event, text
 
-from scallion.errors import StorageError
-from scallion.sql import loops, sessions
+from scallion.errors import Closed, StorageError
+from scallion.sql import loops, sessions, sqlite
 from scallion.sql.saver import SQLCheckpointer
 
 Step = Callable[[], Any]
@@ -73,3 +77,108 @@ async def test_loops_that_come_while_the_ended_are_removed() -> None:
     assert isinstance(await found.engine(), Engine)
     assert ended not in lives
     lives.clear()
+
+
+local = pytest.mark.parametrize("database", LOCAL, indirect=True)
+
+
+class Inside:
+    """Work that stays inside of the database until it may go on."""
+
+    def __init__(self) -> None:
+        self.entered = threading.Semaphore(0)
+        self.go = threading.Event()
+        self.seen: list[Any] = []
+
+    def work(self, conn: Connection) -> None:
+        self.entered.release()
+        assert self.go.wait(30)
+        self.seen.append(conn.execute(text("SELECT 1")).scalar())
+
+    def wait(self, count: int = 1) -> None:
+        for _ in range(count):
+            assert self.entered.acquire(timeout=30)
+
+
+@pytest.fixture
+def inside() -> Iterator[Inside]:
+    made = Inside()
+    yield made
+    made.go.set()
+
+
+@pytest.fixture
+def threads() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(64) as made:
+        yield made
+
+
+@local
+@pytest.mark.parametrize("write", [False, True])
+def test_close_while_another_thread_is_inside(
+    saver: SQLCheckpointer, threads: ThreadPoolExecutor, inside: Inside, write: bool
+) -> None:
+    saver.setup()
+    working = threads.submit(saver.database.run, inside.work, write=write)
+    inside.wait()
+    closing = threads.submit(saver.close)
+    with suppress(TimeoutError):
+        closing.result(0.1)
+    inside.go.set()
+    assert working.result(30) is closing.result(30) is None
+    assert inside.seen == [1]
+
+
+@local
+def test_who_waited_while_it_was_closed_is_told(saver: SQLCheckpointer) -> None:
+    put(saver)
+
+    class Late:
+        def __enter__(self) -> None:
+            saver.database._single = nullcontext()
+            saver.close()
+
+        def __exit__(self, *error: object) -> None: ...
+
+    saver.database._single = Late()
+    with pytest.raises(Closed):
+        saver.get_tuple({"configurable": {"thread_id": "t"}})
+
+
+@local
+async def test_aclose_waits_for_what_cancelled_tasks_left_behind(saver: SQLCheckpointer, inside: Inside) -> None:
+    saver.setup()
+    task = asyncio.create_task(saver.database.arun(inside.work, write=True))
+    await asyncio.to_thread(inside.wait)
+    task.cancel()
+    closing = asyncio.create_task(saver.aclose())
+    await asyncio.wait([task, closing], timeout=0.1)
+    assert task.cancelled()
+    assert not closing.done()
+    with pytest.raises(Closed):
+        await saver.sessions.alist()
+    inside.go.set()
+    await closing
+    assert inside.seen == [1]
+
+
+def test_more_threads_than_connections(saver: SQLCheckpointer, threads: ThreadPoolExecutor, inside: Inside) -> None:
+    saver.setup()
+    started = [threads.submit(saver.database.run, inside.work) for _ in range(sqlite.AtHand.MOST)]
+    inside.wait(sqlite.AtHand.MOST)
+    started += [threads.submit(saver.database.run, inside.work) for _ in range(5)]
+    time.sleep(0.1)  # they wait
+    inside.go.set()
+    assert [one.result(10) for one in started] == [None] * 45
+
+
+def test_connections_that_nobody_gives_back(saver: SQLCheckpointer, monkeypatch: pytest.MonkeyPatch) -> None:
+    saver.setup()
+    for name, value in (("MOST", 2), ("WAIT", 0.02)):
+        monkeypatch.setattr(sqlite.AtHand, name, value)
+    read: Any = lambda conn: conn.execute(text("SELECT 1")).scalar()  # noqa: E731
+    run = saver.database.run
+    assert run(lambda conn: run(read)) == 1
+    with pytest.raises(StorageError, match="all 2 connections"):
+        run(lambda conn: run(lambda inner: run(read)))
+    assert run(lambda conn: run(read)) == 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -123,8 +123,7 @@ class Database:
         self._check_open()
         engine = await self._async_engine()
         if engine is None:
-            in_thread = partial(self.run, work, write=write, unsure=unsure)
-            return await asyncio.get_running_loop().run_in_executor(self._pool(), in_thread)
+            return await self._in_thread(partial(self.run, work, write=write, unsure=unsure))
         if not self._ready:
             await self.asetup(self.auto_upgrade)
         return await self._awork(engine, work, unsure)
@@ -144,7 +143,7 @@ class Database:
         self._check_open()
         engine = await self._async_engine()
         if engine is None:
-            await asyncio.get_running_loop().run_in_executor(self._pool(), lambda: self.setup(upgrade))
+            await self._in_thread(partial(self.setup, upgrade))
             return
         if upgrade and await self._awork(engine, self._revision) != schema.HEAD:
             await self._awork(engine, lambda conn: schema.upgrade(conn, self.tables))
@@ -181,19 +180,26 @@ class Database:
 
     def close(self) -> None:
         """Close every connection that this object opened; a given engine stays open."""
+        self._close(wait=False)
+
+    async def aclose(self) -> None:
+        """As `close`, and waits for the connections of the running loop, and for what its tasks left in threads."""
         self.closed = True
+        try:
+            await self._loops.aclose()
+        finally:
+            await asyncio.to_thread(self._close, wait=True)
+
+    def _close(self, *, wait: bool) -> None:
+        self.closed = True
+        if self._threads is not None:
+            self._threads.shutdown(wait=wait)
         if self._at_hand is not None:
             self._at_hand.shut()
         if not self._is_given:
-            self.engine.dispose()
+            with self._single:  # SQLite crashes if a connection is closed while another thread uses it
+                self.engine.dispose()
         self._loops.close()
-        if self._threads is not None:
-            self._threads.shutdown(wait=False)
-
-    async def aclose(self) -> None:
-        """As `close`, and waits for the connections of the running loop."""
-        await self._loops.aclose()
-        self.close()
 
     def _revision(self, conn: Connection) -> str | None:
         return schema.current(conn, self.tables)
@@ -222,19 +228,22 @@ class Database:
 
     @contextmanager
     def _transaction(self, write: bool) -> Iterator[Connection]:
-        with sqlite.gate if self.is_sqlite or not self._ready else nullcontext():  # the first connection has a lock
+        gate = sqlite.gate if self.is_sqlite or not self._ready else nullcontext()  # the first connection has a lock
+        with gate, self._single:
+            self._check_open()  # again: it may have been closed while this waited
             if not self.is_sqlite:
                 with self.engine.begin() as conn:
                     yield conn
             else:
                 at_hand = self._at_hand.connection() if self._at_hand is not None else self.engine.connect()
-                with self._single, at_hand as conn, sqlite.transaction(conn, write):
+                with at_hand as conn, sqlite.transaction(conn, write):
                     yield conn
 
     async def _awork(self, engine: AsyncEngine, work: Work[T], unsure: Work[T] | None = None) -> T:
         trial = self._trial(work, unsure)
         while True:
             with trial:
+                self._check_open()
                 async with engine.begin() as conn:
                     return await conn.run_sync(trial.run)
             await asyncio.sleep(trial.pause)
@@ -242,6 +251,14 @@ class Database:
     def _check_open(self) -> None:
         if self.closed:
             raise Closed("the saver or inbox is closed: make a new one")
+
+    async def _in_thread(self, call: Callable[[], T]) -> T:
+        try:
+            called = asyncio.get_running_loop().run_in_executor(self._pool(), call)
+        except RuntimeError:  # these threads have ended
+            self._check_open()
+            raise
+        return await called
 
     def _pool(self) -> ThreadPoolExecutor:
         with self._guard if self._threads is None else nullcontext():

@@ -122,7 +122,7 @@ def _made(url: URL) -> Engine:
     if plain.database in (None, "", ":memory:") or plain.query.get("mode") == "memory":
         engine = create_engine(plain, poolclass=StaticPool, connect_args={"check_same_thread": False})
     else:
-        engine = create_engine(plain, pool_size=THREADS, max_overflow=4 * THREADS, pool_timeout=60)
+        engine = create_engine(plain, max_overflow=-1)  # `AtHand` says how many
     sqlite.prepare(engine)
     return engine
 

@@ -152,9 +152,17 @@ class AtHand:
     `file`: its path; None where it has none.
     """
 
+    MOST = 40
+    """How many there are at the same time; who needs one more waits."""
+
+    WAIT = 60.0
+    """How many seconds that may last."""
+
     def __init__(self, engine: Engine, file: str | None) -> None:
         self._engine = engine
+        self._changed = Condition()
         self._free: list[Connection] = []
+        self._in_use = 0
         self._file = file
         self._identity: tuple[int, int] | None = None
         self._is_shut = False
@@ -162,16 +170,38 @@ class AtHand:
     @contextmanager
     def connection(self) -> Iterator[Connection]:
         """A connection that nobody else uses; after an error it is closed. Raises StorageError if the file is gone."""
-        conn = self._free.pop() if self._free else self._engine.connect()
+        conn = self._taken()
         try:
             self._check_file()
             yield conn
         except BaseException:
             conn.close()
+            self._left(None)
             raise
-        self._free.append(conn)
+        self._left(conn)
         if self._is_shut:
             self.close()
+
+    def _taken(self) -> Connection:
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._in_use < self.MOST, self.WAIT):
+                raise StorageError(f"all {self.MOST} connections to {self._file} were in use for {self.WAIT:g} seconds")
+            self._in_use += 1
+            if self._free:
+                return self._free.pop()
+        try:
+            return self._engine.connect()
+        except BaseException:
+            self._left(None)
+            raise
+
+    def _left(self, conn: Connection | None) -> None:
+        """One is not used any more; it can be used again unless it is None."""
+        with self._changed:
+            self._in_use -= 1
+            if conn is not None:
+                self._free.append(conn)
+            self._changed.notify()
 
     def _check_file(self) -> None:
         """A file that was deleted could still be written, and all would be lost at the end of the process."""
@@ -193,8 +223,9 @@ class AtHand:
 
     def close(self) -> None:
         """Close those that nobody uses."""
-        while self._free:
-            conn = self._free.pop()
+        with self._changed:
+            free, self._free = self._free, []
+        for conn in free:
             conn.detach()
             conn.close()
 
