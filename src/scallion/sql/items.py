@@ -79,7 +79,7 @@ def fetch(conn: Connection, t: Tables, remembered: Remembered, session: int, ids
     for batch in batches(sorted(missing)):
         rows = conn.execute(prepared(conn, t).items, {"of": session, "ids": batch})
         fresh = {id: Blob(type, t.cipher.open(bytes(data), ITEM, session, id)) for id, type, data in rows}
-        remembered.blobs.put(fresh.items())
+        remembered.learn_blobs(fresh)
         found.update(fresh)
     return found
 

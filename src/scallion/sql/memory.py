@@ -7,14 +7,15 @@ their session, and where its logs end on its version, both of which a transactio
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import filterfalse
+from math import inf
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from scallion.sql.encoding import Blob, Leaf, Many, Serde
-from scallion.sql.messages import Recipe, Series, collector_at_rest, is_message, make, recipe, series
+from scallion.sql.messages import Recipe, Series, collector_at_rest, is_message, make, recipe, series, weight
 
 if TYPE_CHECKING:
     from scallion.sql.sessions import Claimed
@@ -22,8 +23,18 @@ if TYPE_CHECKING:
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-MOST = 100_000
-"""How many pieces are remembered of all sessions together."""
+MOST = 64_000_000
+"""How many bytes are remembered of all sessions together."""
+BLOBS = 8_000_000
+"""How many of them are blobs of one session ..."""
+LARGE = 100_000
+"""... of which none is larger: it takes longer to send it to the graph's model than to read it again."""
+SERIES = 16_000_000
+"""How many bytes of messages are known to be those of a graph, beside the last list."""
+ENTRY = 160
+"""What it takes to remember anything at all."""
+GROWN = 32_000
+"""A session that has grown by so much has all of them measured."""
 
 _changing = Lock()
 """Held while a shelf changes; never for long."""
@@ -39,22 +50,39 @@ if hasattr(os, "register_at_fork"):
 
 
 class Shelf(Generic[K, V]):
-    """A mapping that forgets its oldest entries when it is full."""
+    """A mapping that forgets its oldest entries when there are too many or they weigh too much, the last one never."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, most: float = inf, weigh: Callable[[V], int] = lambda value: 0) -> None:
         self._size = size
+        self._most = most
+        self._weigh = weigh
         self._held: dict[K, V] = {}
+        self.weight = 0
         self.get = self._held.get
 
     def __len__(self) -> int:
         return len(self._held)
 
     def put(self, entries: Iterable[tuple[K, V]]) -> None:
-        """Add entries."""
+        """Add entries, which are the newest then."""
         with _changing:
-            self._held.update(entries)
-            for old in list(self._held)[: 1 + self._size // 8] if len(self._held) > self._size else ():
-                del self._held[old]
+            for key, value in entries:
+                self._forget(key)
+                self._held[key] = value
+                self.weight += self._weigh(value)
+            if len(self._held) > self._size or self.weight > self._most:
+                self._shrink()
+
+    def _forget(self, key: K) -> None:
+        if key in self._held:
+            self.weight -= self._weigh(self._held.pop(key))
+
+    def _shrink(self) -> None:
+        size, most = self._size - self._size // 8, self._most * 7 / 8
+        for old in list(self._held)[:-1]:
+            if len(self._held) <= size and self.weight <= most:
+                break
+            self._forget(old)
 
     def drop_oldest(self) -> V | None:
         """Forget the oldest entry and give it."""
@@ -92,12 +120,26 @@ class Remembered:
         self.generation = generation
         self.present = Present(-1)
         self.ids: dict[bytes, int] = {}
-        self.lists: Shelf[tuple[str, tuple[int, ...]], Sequence[int]] = Shelf(16)
-        self.blobs: Shelf[int, Blob] = Shelf(4096)
+        self.lists: Shelf[tuple[str, tuple[int, ...]], Sequence[int]] = Shelf(16, weigh=lambda ids: 8 * len(ids))
+        self.blobs: Shelf[int, Blob] = Shelf(4096, BLOBS, lambda blob: ENTRY + len(blob.data))
         self.recipes: dict[int, Recipe] = {}
+        self._recipes_weight = 0
+        self.measured = 0
 
-    def __len__(self) -> int:
-        return len(self.ids) + len(self.blobs) + len(self.recipes)
+    @property
+    def weight(self) -> int:
+        """About how many bytes of memory that is."""
+        return ENTRY * len(self.ids) + self.lists.weight + self.blobs.weight + self._recipes_weight
+
+    def learn_blobs(self, found: Mapping[int, Blob]) -> None:
+        """These are in these items."""
+        self.blobs.put((id, blob) for id, blob in found.items() if len(blob.data) <= LARGE)
+
+    def learn_recipes(self, found: Mapping[int, Recipe]) -> None:
+        """These messages are in these items. A recipe has the message beside its blob."""
+        with _changing:
+            self.recipes.update(found)
+            self._recipes_weight += sum(4 * ENTRY + 2 * len(one.blob.data) for one in found.values())
 
 
 class Memory:
@@ -105,9 +147,9 @@ class Memory:
 
     def __init__(self) -> None:
         self._sessions: Shelf[int, Remembered] = Shelf(512)
-        self.written: Shelf[tuple[str, str, str], Series] = Shelf(64)
-        self.read: Shelf[tuple[str, str, str], Series] = Shelf(64)
-        self.lines: Shelf[tuple[int, str], tuple[str, Mapping[Any, Any]]] = Shelf(64)
+        self.written: Shelf[tuple[str, str, str], Series] = Shelf(64, SERIES, lambda one: one.weight)
+        self.read: Shelf[tuple[str, str, str], Series] = Shelf(64, SERIES, lambda one: one.weight)
+        self.lines: Shelf[tuple[int, str], tuple[str, Mapping[Any, Any]]] = Shelf(64, SERIES, _weight_of_lines)
         """By session and delta channel: a checkpoint, and the conversation there."""
 
     def series(self, thread: str, ns: str, channel: str) -> list[Series]:
@@ -120,14 +162,28 @@ class Memory:
         found = self._sessions.get(no)
         if found is None or found.generation != generation:
             found = Remembered(generation)
-            self._sessions.put([(no, found)])
-            self._shrink()
+            self._measure(no, found)
+        else:
+            self.grew(no, found)
         return found
 
-    def _shrink(self) -> None:
-        size = sum(map(len, self._sessions.values()))
-        while size > MOST and (gone := self._sessions.drop_oldest()) is not None:
-            size -= len(gone)
+    def grew(self, no: int, one: Remembered) -> None:
+        """What is remembered of the session may be much more than before."""
+        if one.weight - one.measured > GROWN:
+            self._measure(no, one)
+
+    def _measure(self, no: int, newest: Remembered) -> None:
+        self._sessions.put([(no, newest)])
+        total = 0
+        for one in self._sessions.values():
+            one.measured = one.weight
+            total += one.measured
+        while total > MOST and (gone := self._sessions.drop_oldest()) is not None:
+            total -= gone.measured
+
+
+def _weight_of_lines(of: tuple[str, Mapping[Any, Any]]) -> int:
+    return sum(ENTRY + len(line.content) for line in of[1].values())
 
 
 class Known:
@@ -207,7 +263,7 @@ class Known:
         """Remember: the transaction is committed."""
         remembered = self._remembered
         remembered.ids.update(self._ids)
-        remembered.blobs.put(self._blobs.items())
+        remembered.learn_blobs(self._blobs)
         remembered.lists.put(self._lists.items())
         self._memory.written.put(self._series.items())
         if self._written is not None:
@@ -249,16 +305,17 @@ class Codec:
         """The items of a list, always new objects; a list of messages is remembered as the series `key`."""
         recipes = listed.remembered.recipes
         with collector_at_rest():
-            for id in filterfalse(recipes.__contains__, listed.ids):
-                if (fresh := recipe(self.load(blobs[id]), blobs[id])) is not None:
-                    recipes[id] = fresh
+            new = set(filterfalse(recipes.__contains__, listed.ids))
+            made_now = ((id, recipe(self.load(blobs[id]), blobs[id])) for id in new)
+            listed.remembered.learn_recipes({id: one for id, one in made_now if one is not None})
+            self.memory.grew(listed.at[0], listed.remembered)
             known = list(filter(None, map(recipes.get, listed.ids)))
             values, seals = make(known)
         if len(known) < len(listed.ids):
             made = iter(values)
             return [next(made) if id in recipes else self.load(blobs[id]) for id in listed.ids]
         pieces = [one.blob for one in known]
-        self.memory.read.put([(key, Series(list(values), (seals,), pieces, listed.ids, listed.at))])
+        self.memory.read.put([(key, Series(list(values), (seals,), pieces, listed.ids, listed.at, weight(pieces)))])
         return values
 
 

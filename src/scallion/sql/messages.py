@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, repeat
-from operator import is_
+from operator import attrgetter, is_
 from typing import Any
 
 from pydantic import BaseModel
@@ -25,6 +25,7 @@ MODULES = "langchain_core.messages."
 
 CONTAINERS = frozenset((dict, list))
 
+_data = attrgetter("data")
 new = object.__new__
 # The slots of every pydantic object, set without pydantic's checks and without a look at the class.
 _slots = vars(BaseModel)
@@ -210,6 +211,8 @@ class Series:
     blobs: Sequence[Blob]
     ids: Sequence[int] = ()
     at: tuple[int, int, Leaf] | None = None
+    weight: int = 0
+    """About how many bytes it takes."""
 
     def begins(self, value: Sequence[Any]) -> bool:
         """Whether the list starts with the very same messages, and each still holds what it held."""
@@ -220,6 +223,11 @@ class Series:
         return all(one.hold() for one in self.seals)
 
 
+def weight(blobs: Iterable[Blob]) -> int:
+    """About how many bytes a series of these takes, which has each message beside its blob."""
+    return 2 * sum(map(len, map(_data, blobs)))
+
+
 MOST_SEALS = 64
 """A series of more parts is sealed anew as a whole."""
 
@@ -228,12 +236,14 @@ def series(messages: Sequence[Any], blobs: Sequence[Blob], before: Series | None
     """The messages, sealed, of which `before` has the first; None if one may change unseen."""
     known = before if before and len(before.seals) < MOST_SEALS else None
     fresh = Seals()
+    start = len(known.messages) if known else 0
     try:
-        for message in messages[len(known.messages) if known else 0 :]:
+        for message in messages[start:]:
             fresh.add(message)
     except NotPlain:
         return None
-    return Series(list(messages), (*(known.seals if known else ()), fresh), blobs)
+    seals = (*(known.seals if known else ()), fresh)
+    return Series(list(messages), seals, blobs, weight=(known.weight if known else 0) + weight(blobs[start:]))
 
 
 @contextmanager
