@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 import pytest
 from sqlalchemy import Connection, event, text
@@ -58,7 +60,7 @@ class Busy:
     def notes(self) -> set[str]:
         return set(self.database.run(lambda conn: conn.execute(text("SELECT name FROM notes")).scalars().all()))
 
-    def at_once(self, *works: Work) -> list[Future[Any]]:
+    def at_once(self, *works: Work, unsure: Work | None = None) -> list[Future[Any]]:
         """What becomes of works that all wait while another is busy."""
         inside, go = threading.Event(), threading.Event()
         first = self.threads.submit(self.database.run, lambda conn: inside.set() or go.wait(10), write=True)
@@ -66,7 +68,7 @@ class Busy:
         self.commits = 0
         futures = []
         for n, work in enumerate(works, 1):
-            futures.append(self.threads.submit(self.database.run, work, write=True))
+            futures.append(self.threads.submit(self.database.run, work, write=True, unsure=unsure))
             self._wait_for(n)
         go.set()
         assert first.result(10)
@@ -155,3 +157,55 @@ def _instead(commits: Any, lock: Any) -> Iterator[None]:
     own, commits._writing = commits._writing, lock
     yield
     commits._writing = own
+
+
+class Signalled(sqlite3.Connection):
+    """Signals arrive around its COMMIT, where they were set up."""
+
+    coming: ClassVar[list[str]] = []
+
+    def execute(self, sql: str, *arguments: Any) -> Any:
+        call = partial(super().execute, sql, *arguments)
+        return self._commit(call) if sql == "COMMIT" else call()
+
+    def commit(self) -> None:
+        if self.in_transaction:
+            self._commit(super().commit)
+
+    def _commit(self, commit: Callable[[], Any]) -> Any:
+        self._signal("before")
+        done = commit()
+        self._signal("after")
+        return done
+
+    @property
+    def in_transaction(self) -> bool:
+        self._signal("again")
+        return bool(sqlite3.Connection.in_transaction.__get__(self))
+
+    def _signal(self, when: str) -> None:
+        if self.coming[:1] == [when]:
+            raise KeyboardInterrupt(self.coming.pop(0))
+
+
+@pytest.fixture
+def signalled(database: str) -> Iterator[Busy]:
+    with SQLCheckpointer(database, auto_upgrade=True) as saver:
+        event.listen(saver.database.engine, "do_connect", lambda *given: given[-1].update(factory=Signalled))
+        made = Busy(saver)
+        yield made
+        made.threads.shutdown()
+    assert not Signalled.coming
+
+
+@files
+@pytest.mark.parametrize("coming", [["before"], ["after"], ["after", "again"]], ids=" ".join)
+def test_a_signal_at_the_commit_has_nothing_done_twice(signalled: Busy, coming: list[str]) -> None:
+    first = iter([coming])
+    signal: Work = lambda conn: Signalled.coming.extend(next(first, []))  # noqa: E731
+    unsure: Work = lambda conn: conn.execute(text("SELECT max(name) FROM notes")).scalar()  # noqa: E731
+    futures = signalled.at_once(adds("a"), signal, adds("c"), unsure=unsure)
+    outcome = ["c", "c", "c"] if "again" in coming else ["a", None, "c"]
+    assert [one.result(10) for one in futures] == outcome
+    query = text("SELECT name FROM notes ORDER BY name")
+    assert signalled.database.run(lambda conn: conn.execute(query).scalars().all()) == ["a", "c"]

@@ -1,7 +1,8 @@
 """Group commit: pieces of work that wait for SQLite's one writer are written by it in one transaction.
 
 A commit waits for the disk, which takes longer than most of what is committed. Nobody hears of a success before the
-common commit; a piece that fails is undone alone, and if all fail together, each is tried again by itself.
+common commit; a piece that fails is undone alone, and if all fail together, each is tried again by itself. A signal
+interrupts whose thread it reaches, and nobody else: what it finds committed is not done again.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from threading import Lock, current_thread, main_thread
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from sqlalchemy import Connection
 
@@ -20,14 +21,42 @@ Begin = Callable[[], AbstractContextManager[Connection]]
 """Begins a transaction, which ends with the context: committed, or after an error rolled back."""
 
 
-class _Piece:
-    """Work that waits, or what came of it."""
+class InDoubt(Exception):
+    """Nobody knows whether the work was committed."""
 
-    __slots__ = ("error", "is_done", "is_given_up", "is_taken", "value", "work")
+
+class _Batch:
+    """Pieces that are committed together."""
+
+    __slots__ = ("outcome",)
+
+    def __init__(self) -> None:
+        self.outcome: Literal["undone", "in doubt", "committed"] = "undone"
+
+    def commit(self, conn: Connection) -> None:
+        """Commit, and know the outcome whenever a signal comes; only a second one can leave it in doubt."""
+        raw: Any = conn.connection.dbapi_connection
+        self.outcome = "in doubt"
+        try:
+            raw.execute("COMMIT")
+            self.outcome = "committed"
+        except Exception:
+            self.outcome = "undone"
+            raise
+        except BaseException:
+            self.outcome = "undone" if raw.in_transaction else "committed"
+            raise
+
+
+class _Piece:
+    """Work that waits, or what came of it in its batch."""
+
+    __slots__ = ("batch", "error", "is_given_up", "is_taken", "value", "work")
 
     def __init__(self, work: Work[Any]) -> None:
         self.work = work
-        self.is_taken = self.is_given_up = self.is_done = False
+        self.batch = _Batch()
+        self.is_taken = self.is_given_up = False
         self.value: Any = None
         self.error: Exception | None = None
 
@@ -62,7 +91,7 @@ class Commits:
             return work(conn)
 
     def together(self, work: Work[T], begin: Begin) -> T:
-        """What `work` gives, in a transaction with whatever else waits at this moment."""
+        """What `work` gives, in a transaction with whatever else waits at this moment. Raises InDoubt."""
         mine = _Piece(work)
         self._waiting.append(mine)
         try:
@@ -72,7 +101,9 @@ class Commits:
         except BaseException:
             mine.is_given_up = True
             raise
-        return mine.result() if mine.is_done else self.alone(work, begin)
+        if mine.batch.outcome == "in doubt":
+            raise InDoubt
+        return mine.result() if mine.batch.outcome == "committed" else self.alone(work, begin)
 
     def _taken(self) -> list[_Piece]:
         pieces = [self._waiting.popleft() for _ in range(len(self._waiting))]
@@ -81,17 +112,19 @@ class Commits:
         return [piece for piece in pieces if not piece.is_given_up]
 
     def _write(self, pieces: Sequence[_Piece], begin: Begin) -> None:
+        batch = _Batch()
+        for piece in pieces:
+            piece.batch = batch
         if len(pieces) == 1:
             with begin() as conn:
                 pieces[0].value = pieces[0].work(conn)
-        else:
-            try:
-                with begin() as conn:
-                    for piece in pieces:
-                        piece.run(conn)
-            except BaseException as error:  # all is undone, and each tries alone
-                if not isinstance(error, Exception) and current_thread() is main_thread():
-                    raise  # that is where signals arrive, whosever piece it was
-                return
-        for piece in pieces:
-            piece.is_done = True
+            batch.outcome = "committed"
+            return
+        try:
+            with begin() as conn:
+                for piece in pieces:
+                    piece.run(conn)
+                batch.commit(conn)
+        except BaseException as error:
+            if not isinstance(error, Exception) and current_thread() is main_thread():
+                raise  # that is where signals arrive, whosever piece it was

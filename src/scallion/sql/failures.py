@@ -16,6 +16,7 @@ from sqlalchemy.exc import DBAPIError, TimeoutError
 
 from scallion.errors import ConfigurationError, StorageError, WrongKey
 from scallion.sql import sqlite
+from scallion.sql.commits import InDoubt
 
 T = TypeVar("T")
 Work = Callable[[Connection], T]
@@ -77,6 +78,9 @@ class Trial(Generic[T]):
             if self._may_try_again(error, original):
                 return True
             raise _refused(original, self._file) from original
+        if isinstance(error, InDoubt):
+            self._work = self._unsure
+            return True
         if isinstance(error, WrongKey):
             return self._tried is not self._keys()
         if isinstance(error, TimeoutError):
