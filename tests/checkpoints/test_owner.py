@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
+from uuid import UUID
 
 import pytest
 from checkpoints.databases import everywhere, sync_kinds
@@ -54,6 +55,24 @@ def threads(saver: SQLCheckpointer) -> SQLCheckpointer:
     asked(saver, "b", metadata={"owner": "u2"})
     asked(saver, "c")
     return saver
+
+
+@pytest.mark.parametrize(
+    ("given", "owner"),
+    [(7, "7"), (UUID(int=7), str(UUID(int=7))), ("", None), (True, None), ({"id": 7}, None)],
+    ids=str,
+)
+def test_an_owner_that_is_no_text(saver: SQLCheckpointer, given: Any, owner: str | None) -> None:
+    """An id is its text; what names nobody is none."""
+    asked(saver, "t", metadata={"owner": given, "user": given, "agent": given})
+    session = saver.sessions.get("t")
+    assert session is not None
+    assert (session.owner, session.agent) == (owner, owner)
+    assert {(one.owner, one.requested_by) for one in saver.approvals.list().items} == {(owner, owner)}
+    if owner is not None:
+        assert saver.for_owner(owner).sessions.get("t") == session
+        with pytest.raises(ConfigurationError, match="another one"):
+            asked(saver.for_owner("mira"), "u", metadata={"owner": given})
 
 
 @sync_kinds

@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 
 from scallion.approvals.questions import Question, questions
 from scallion.errors import StorageError
-from scallion.sql import asking, checkpoints, clock, deltas, portable, summary, writes
+from scallion.sql import asking, checkpoints, clock, deltas, names, portable, summary, writes
 from scallion.sql.asking import Place
 from scallion.sql.checkpoints import NewCheckpoint
 from scallion.sql.memory import Codec, Memory
@@ -110,14 +110,13 @@ class _Moving:
 
     def _place(self, found: Foreign, task: Task) -> Place:
         parents: Mapping[str, Any] = found.metadata.get("parents") or {}
-        owner, user = (found.metadata.get(name) for name in ("owner", "user"))
         return Place(
             ns=found.ns,
             checkpoint=found.id,
             root=str(parents.get("", found.id)) if found.ns else found.id,
             task=task.task,
-            owner=owner if isinstance(owner, str) else None,
-            user=user if isinstance(user, str) else None,
+            owner=names.somebody(found.metadata, "owner"),
+            user=names.somebody(found.metadata, "user"),
         )
 
     def ask(self) -> None:

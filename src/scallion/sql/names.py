@@ -56,6 +56,13 @@ def optional(what: str, given: object) -> str | None:
     return None if given is None else text(what, given)
 
 
+def somebody(metadata: Mapping[str, Any], key: str) -> str | None:
+    """Who stands there: the name as `text`, or None for what names nobody. Raises StorageError as `text`."""
+    given = metadata.get(key)
+    is_name = isinstance(given, str | int | UUID) and not isinstance(given, bool) and given != ""
+    return text(key, given) if is_name else None
+
+
 def texts(what: str, given: object) -> list[str]:
     """As `text`, of several; one alone is not meant letter by letter."""
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from scallion.sql import names
+
 LENGTH = 80
 """Titles and previews hold at most that many characters."""
 LOOKED_AT = 200
@@ -19,10 +21,9 @@ COUNTERS = "counters_since_delta_snapshot"
 def of(values: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, Any]:
     """The columns of the session's row that this head changes; of a delta channel's messages it knows nothing."""
     changes: dict[str, Any] = {"progress": "running" if has_work(values) else "idle"}
-    if isinstance(owner := metadata.get("owner"), str):
+    if owner := names.somebody(metadata, "owner"):
         changes["owner"] = owner
-    agents = (metadata.get(name) for name in AGENTS)
-    if agent := next((one for one in agents if isinstance(one, str)), None):
+    if agent := next(filter(None, (names.somebody(metadata, name) for name in AGENTS)), None):
         changes["agent"] = agent
     return changes | told(conversation(values))
 

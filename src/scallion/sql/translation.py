@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
+from uuid import UUID
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -130,7 +131,7 @@ class Translation:
         )
 
     def _check_owner(self, metadata: Mapping[str, Any]) -> None:
-        if self.owner is not None and isinstance(named := metadata.get("owner"), str):
+        if self.owner is not None and (named := names.somebody(metadata, "owner")):
             owners.narrow(self.owner, named)
 
     def history(self, stored: StoredCheckpoint, found: History, contents: Contents) -> dict[str, DeltaChannelHistory]:
@@ -192,8 +193,8 @@ def _merged(metadata: Mapping[str, Any], *others: Mapping[str, Any]) -> dict[str
     for key, value in (one for other in others for one in other.items()):
         if key in merged or key in EXCLUDED_METADATA_KEYS or key.startswith("__"):
             continue
-        if isinstance(value, str | int | float):
-            merged[key] = value
+        if isinstance(value, str | int | float | UUID):
+            merged[key] = str(value) if isinstance(value, UUID) else value
     return merged
 
 
@@ -202,16 +203,13 @@ def _place(config: RunnableConfig, task: str) -> Place:
     checkpoint = names.text("checkpoint id", id)
     above = config["configurable"].get("checkpoint_map") or {}
     known: Mapping[str, Any] = config.get("metadata") or {}
-    owner, user = (name if isinstance(name := known.get(key), str) else None for key in ("owner", "user"))
-    names.check("owner", owner)
-    names.check("user", user)
     return Place(
         ns=ns,
         checkpoint=checkpoint,
         root=names.text("checkpoint id", above.get("", checkpoint)) if ns else checkpoint,
         task=names.text("task id", task),
-        owner=owner,
-        user=user,
+        owner=names.somebody(known, "owner"),
+        user=names.somebody(known, "user"),
     )
 
 
