@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from typing import Any, TypedDict
 
 import pytest
-from checkpoints.databases import counted, everywhere, one_of_each
+from checkpoints.databases import counted, everywhere, one_of_each, sync_kinds
 from checkpoints.journeys import ALLOWED, AT, JOURNEYS, Journey, delta, nested, plain, said
+from checkpoints.test_storage import Writer
+from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.serde.types import INTERRUPT
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, Interrupt
@@ -213,3 +215,19 @@ def test_resting_threads_are_found_by_an_index(saver: SQLCheckpointer, past: boo
     assert "updated>" in told
     assert "SCAN" not in told
     assert "TEMP B-TREE" not in told
+
+
+@sync_kinds
+def test_a_long_log_is_cut_in_ranges(saver: SQLCheckpointer) -> None:
+    """Not position by position, which takes a server longer for each of them."""
+    writer = Writer(saver)
+    parent, messages = None, [HumanMessage("x", id=str(n)) for n in range(700)]
+    for n in range(1, 5):
+        messages = [HumanMessage(f"edited {n}", id=one.id) if n % 2 else one for n, one in enumerate(messages, n)]
+        parent = writer.put(parent, {"messages": messages}, {"messages": n}, {"messages": n})
+    asked: list[str] = []
+    event.listen(saver.database.engine, "before_cursor_execute", lambda *args: asked.append(args[2]))
+    saver.prune(["t"])
+    assert sum("DELETE FROM entries" in statement for statement in asked) == 1
+    assert writer.get(parent)["messages"] == messages
+    assert counted(saver)["entries"] == len(messages)

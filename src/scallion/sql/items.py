@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, select
 
 from scallion.sql import names
 from scallion.sql.cipher import ITEM, Cipher
@@ -205,6 +205,13 @@ def _appended(conn: Connection, t: Tables, known: Known, channel: str, ids: Sequ
     log(conn, t, known.session, channel, start, ids)
     known.learn_end(channel, start + len(ids))
     return [(start, start + len(ids) - 1)]
+
+
+def cut(conn: Connection, t: Tables, session: int, channel: str, positions: Iterable[int]) -> None:
+    """Delete what the channel's log holds at these positions, which are in order."""
+    ranges = _joined((pos, pos) for pos in positions)
+    for start in range(0, len(ranges), MOST_RUNS):
+        conn.execute(delete(t.entries).where(_within(t, session, channel, ranges[start : start + MOST_RUNS])))
 
 
 def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

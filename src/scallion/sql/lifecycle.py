@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Table, and_, delete, func, insert, literal, select, tuple_, update
@@ -59,11 +61,12 @@ def collect(conn: Connection, t: Tables, session: int) -> None:
     """Delete the items and log entries of the session that nothing refers to."""
     used, spans = _used(conn, t, session)
     e, i = t.entries.c, t.items.c
-    log = conn.execute(select(e.channel, e.pos, e.item).where(e.session == session)).all()
+    query = select(e.channel, e.pos, e.item).where(e.session == session).order_by(e.channel, e.pos)
+    log = conn.execute(query).all()
     live = {(channel, pos) for channel, first, last in spans for pos in range(first, last + 1)}
     used |= {item for channel, pos, item in log if (channel, pos) in live}
-    for entries in items.batches([(channel, pos) for channel, pos, _ in log if (channel, pos) not in live]):
-        conn.execute(delete(t.entries).where(e.session == session, tuple_(e.channel, e.pos).in_(entries)))
+    for channel, rows in groupby(log, key=itemgetter(0)):
+        items.cut(conn, t, session, channel, (pos for _, pos, _ in rows if (channel, pos) not in live))
     stored = conn.execute(select(i.id).where(i.session == session)).scalars()
     for ids in items.batches([id for id in stored if id not in used]):
         conn.execute(delete(t.items).where(i.session == session, i.id.in_(ids)))
