@@ -71,6 +71,28 @@ def test_it_pauses_again(here: Command, outsider: Any) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("name", ["graph", "form", "twice"])
+@pytest.mark.parametrize("marked", [False, True])
+def test_giving_up(here: Command, outsider: Any, name: str, marked: bool) -> None:
+    """With the graph the thread rests, also where its approvals were cancelled before; it takes a new input."""
+    graph, values = (
+        getattr(outsider, name),
+        {"messages": [("user", "Pay both")]} if name == "graph" else {"sure": False},
+    )
+    asyncio.run(graph.ainvoke(values, CONFIG))
+    if marked:
+        assert "give --graph" in here("cancel", "t").out
+        assert here("sessions", "--json").data["items"][0]["status"] == "running"
+    done = here("cancel", "t", "--graph", f"{OUTSIDER}:{name}")
+    assert (done.status, done.out) == (0, "cancelled\n")
+    assert {one["status"] for one in here("pending", "--status", "all", "--json").data["items"]} == {"cancelled"}
+    assert here("sessions", "--json").data["items"][0]["status"] == "idle"
+    assert not graph.get_state(CONFIG).tasks
+    again = here("cancel", "t", "--graph", f"{OUTSIDER}:{name}")
+    assert (again.status, again.err) == (1, "error: thread 't' has no open turn\n")
+    assert "__interrupt__" in asyncio.run(graph.ainvoke(values, {"configurable": {"thread_id": "t"}}))
+
+
 @pytest.mark.parametrize(
     ("graph", "told"),
     [("elsewhere", "keeps no decisions: compile it with checkpointer=SQLCheckpointer"), ("keepless", "keeps nothing")],

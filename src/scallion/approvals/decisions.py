@@ -24,7 +24,10 @@ def read(decision: Any) -> Decision:
     if isinstance(decision, Decision):
         return decision
     if not isinstance(decision, Mapping) or decision.get("type") not in TYPES:
-        raise InvalidDecision(f'a decision is {{"type": ...}} of {", ".join(TYPES)}; not {_shape(decision)}')
+        raise InvalidDecision(
+            "a decision is approve(), edit(args), reject(), respond(message), or "
+            f'{{"type": ...}} of {", ".join(TYPES)}; not {_shape(decision)}'
+        )
     edited = decision.get("edited_action")
     edited = edited if isinstance(edited, Mapping) else {}
     args = decision.get("args", edited.get("args"))

@@ -9,6 +9,7 @@ from contextlib import nullcontext, redirect_stdout
 from typing import Any
 
 import click
+from langgraph.constants import END
 
 from scallion.cli.failure import DONE, PAUSED
 from scallion.cli.output import console, print_json
@@ -37,6 +38,17 @@ def go_on(graph: Any, target: str, thread: str, as_json: bool) -> int:
     else:
         click.echo(printable(answer) if answer is not None else "done")
     return PAUSED if waiting else DONE
+
+
+def give_up(graph: Any, thread: str) -> bool:
+    """Close what is open on the thread; whether there was something. Nothing answers calls that the graph had made."""
+    place = {"configurable": {"thread_id": thread}}
+    if not graph.get_state(place).tasks:
+        return False
+    if (ledger := getattr(graph.checkpointer, "approvals", None)) is not None:
+        ledger.close(thread, "cancelled")
+    graph.update_state(place, None, as_node=END)
+    return True
 
 
 async def _resumed(graph: Any, thread: str) -> tuple[Any, Sequence[Approval]]:

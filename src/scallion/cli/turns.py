@@ -80,11 +80,12 @@ def resume(graph: str, thread: str, as_json: bool) -> int:
 def cancel(thread: str, graph: str | None) -> int:
     """Give up the open turn of a thread.
 
-    With --graph its open calls are answered "cancelled", and the thread takes a new message. Without it only its
-    approvals are marked cancelled, so that nobody can decide them any more.
+    With --graph its open calls are answered "cancelled", and the thread takes a new message; a compiled graph of
+    LangGraph is taken too, and has its open tasks dropped. Without it only the approvals are marked cancelled, so that
+    nobody can decide them any more.
     """
     if graph is not None:
-        if not load(graph, keeps=True).cancel(thread):
+        if not _cancelled(graph, thread):
             return failed(f"thread {thread!r} has no open turn")
         click.echo("cancelled")
         return DONE
@@ -96,6 +97,17 @@ def cancel(thread: str, graph: str | None) -> int:
         return failed(f"thread {thread!r} has no open approvals")
     click.echo(f"{closed} approval(s) cancelled; give --graph to close the turn too")
     return DONE
+
+
+def _cancelled(graph: str, thread: str) -> bool:
+    from langgraph.pregel import Pregel
+
+    loaded = load_graph(graph)
+    if isinstance(loaded, Pregel):
+        from scallion.cli.foreign import give_up
+
+        return give_up(loaded, thread)
+    return loaded.cancel(thread)
 
 
 def _turn(agent: Agent, graph: str, thread: str, start: Callable[[], Iterator[Any]], as_json: bool) -> int:

@@ -23,8 +23,8 @@ class Owned:
     def for_owner(self, owner: str) -> Self:
         """The same for the threads of `owner` alone, on the same connections.
 
-        Others' threads, and those without an owner, are unknown to it; to write into one raises ThreadError. Raises
-        ConfigurationError if it is bound to another owner already.
+        Others' threads, and those without an owner, are unknown to it; to write into one raises ThreadError. To close
+        the one closes both. Raises ConfigurationError if it is bound to another owner already.
         """
         narrowed = copy(self)
         narrowed.owner = narrow(self.owner, owner)
