@@ -116,7 +116,7 @@ class Database:
         self._check_open()
         if not self._ready:
             self.setup(self.auto_upgrade)
-        return self._work(work, write, unsure)
+        return self._work(self._keyed(work) if write else work, write, unsure)
 
     async def arun(self, work: Work[T], *, write: bool = False, unsure: Work[T] | None = None) -> T:
         """As `run`, without blocking the event loop."""
@@ -126,7 +126,7 @@ class Database:
             return await self._in_thread(partial(self.run, work, write=write, unsure=unsure))
         if not self._ready:
             await self.asetup(self.auto_upgrade)
-        return await self._awork(engine, work, unsure)
+        return await self._awork(engine, self._keyed(work) if write else work, unsure)
 
     def setup(self, upgrade: bool) -> None:
         """Check the schema; with `upgrade`, first bring it up to date if it is not."""
@@ -208,6 +208,15 @@ class Database:
         """Whether everything is there; False if the key is new. Raises SchemaError or WrongKey."""
         schema.check(conn, self.tables)
         return keyring.check(conn, self.tables)
+
+    def _keyed(self, work: Work[T]) -> Work[T]:
+        """The work, during which nobody changes the key that it seals with."""
+
+        def keyed(conn: Connection) -> T:
+            keyring.hold(conn, self.tables)
+            return work(conn)
+
+        return keyed if self.tables.cipher.ids else work
 
     def _begin_key(self, conn: Connection) -> None:
         keyring.begin(conn, self.tables, stamp(conn, self.clock))

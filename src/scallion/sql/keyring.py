@@ -32,6 +32,12 @@ def current(conn: Connection, t: Tables) -> str | None:
     return found
 
 
+def hold(conn: Connection, t: Tables) -> None:
+    """As `require`, for the key that is there, which stays until the transaction ends."""
+    found: str | None = conn.execute(select(t.keyring.c.id).with_for_update(read=True)).scalar()
+    require(found, t)
+
+
 def require(there: str | None, t: Tables) -> None:
     """Have new values sealed with the key of this id. Raises WrongKey unless it is given."""
     if t.cipher.turn_to(there):
