@@ -236,3 +236,38 @@ def test_a_sync_turn_goes_on_when_the_server_restarts(database: str, saver: SQLC
     kill_all(database)
     agent.cancel("u")
     assert saver.approvals.list().items == []
+
+
+@pytest.mark.parametrize("database", ["mariadb", "asyncmy"], indirect=True)
+async def test_a_value_that_the_server_does_not_take(database: str, saver: SQLCheckpointer) -> None:
+    """It breaks the connection off; that helps as little the second time."""
+    limit = saver.database.run(lambda conn: conn.execute(text("SELECT @@max_allowed_packet")).scalar_one())
+    tried: list[int] = []
+
+    def work(size: int) -> Any:
+        def asks(conn: Connection) -> Any:
+            tried.append(size)
+            return conn.execute(text("SELECT LENGTH(:value)"), {"value": b"'" * size}).scalar()
+
+        return asks
+
+    with pytest.raises(StorageError, match=r"a value of \d+\.\d MB .* max_allowed_packet is \d+\.\d MB"):
+        await saver.database.arun(work(limit // 2), write=True)
+    assert tried == [limit // 2]
+    assert await saver.database.arun(work(limit // 4), write=True) == limit // 4
+    await saver.aclose()
+
+
+@sync_servers
+def test_a_connection_that_dies_with_a_large_value(database: str, saver: SQLCheckpointer) -> None:
+    tried: list[int] = []
+
+    def work(conn: Connection) -> Any:
+        tried.append(1)
+        if len(tried) < 3:
+            conn.execute(text("SELECT 1"))
+            kill_all(database)
+        return conn.execute(text("SELECT LENGTH(:value)"), {"value": b"x" * 2_000_000}).scalar()
+
+    assert saver.database.run(work) == 2_000_000
+    assert len(tried) == 3

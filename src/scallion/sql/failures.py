@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, TimeoutError
 
 from scallion.errors import ConfigurationError, StorageError, WrongKey
-from scallion.sql import sqlite
+from scallion.sql import packets, sqlite
 from scallion.sql.commits import InDoubt
 
 T = TypeVar("T")
@@ -53,13 +53,20 @@ class Trial(Generic[T]):
         self._stage: Literal["connecting", "working", "committing"] = "connecting"
         self._attempts = 0
         self._lost_at: float | None = None
+        self._sent = 0
         self.pause = 0.0
         """Seconds to wait before the next attempt."""
 
     def run(self, conn: Connection) -> T:
         """Do the work; when this returns, COMMIT is next."""
         self._stage = "working"
-        done = self._work(conn)
+        if self._sent:
+            packets.check(conn, self._sent)
+        try:
+            done = self._work(conn)
+        except DBAPIError as error:
+            self._sent = packets.sent(conn, error)
+            raise
         self._stage = "committing"
         return done
 
@@ -95,8 +102,10 @@ class Trial(Generic[T]):
     def _may_try_again(self, error: Exception, original: Any) -> bool:
         if _was_victim(original):
             return self._attempts < ATTEMPTS
-        if self._file is not None or not self._is_lost(error):
+        if self._file is not None:
             return False
+        if not self._is_lost(error):  # asyncmy may say something else of a connection that was broken off
+            return bool(self._sent) and self._attempts == 1
         if self._stage == "committing":
             self._work = self._unsure
         now = time.monotonic()
