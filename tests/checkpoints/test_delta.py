@@ -19,6 +19,7 @@ from langgraph.pregel._messages import _messages_delta_reducer
 from langgraph.types import Command, Overwrite, interrupt
 from sqlalchemy import event
 
+from scallion import StorageError
 from scallion.sql.saver import SQLCheckpointer
 
 
@@ -248,10 +249,18 @@ async def test_ids_may_be_in_any_order(saver: SQLCheckpointer, read: Any) -> Non
 
 
 async def test_what_is_not_there_has_no_history(saver: SQLCheckpointer, read: Any) -> None:
-    assert await read(saver, "1", "c") == {"c": ([], "none")}
+    assert await read(saver, None, "c") == {"c": ([], "none")}
     assert await read(saver, None) == {}
+
+
+@pytest.mark.parametrize("read", ["sync", "async"], indirect=True)
+async def test_what_is_gone_has_a_history_that_is_not_known(saver: SQLCheckpointer, read: Any) -> None:
+    """LangGraph's own way to read it takes what is left for the whole."""
+    with pytest.raises(StorageError, match="'1' of thread 't' is gone"):
+        await read(saver, "1", "c")
     put(saver, "2", "1", {}, [])
-    assert await read(saver, "2", "c") == {"c": ([], "none")}
+    with pytest.raises(StorageError, match="'1' of thread 't' is gone"):
+        await read(saver, "2", "c")
 
 
 def test_few_statements_read_a_long_history(saver: SQLCheckpointer) -> None:
@@ -262,3 +271,38 @@ def test_few_statements_read_a_long_history(saver: SQLCheckpointer) -> None:
     found = saver.get_delta_channel_history(config=config(id="0059"), channels=["c"])["c"]
     assert [value for _, _, value in found["writes"]] == list(range(59))
     assert len([one for one in statements if one.startswith(("SELECT", "WITH"))]) <= 4
+
+
+@sync_kinds
+@pytest.mark.parametrize("call", ["get_state", "invoke"])
+def test_what_is_pruned_while_it_is_read(saver: SQLCheckpointer, call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LangGraph reads a checkpoint, and then what its values are made of: between them somebody prunes the thread."""
+    graph, history = graph_of(saver), saver.get_delta_channel_history
+    graph.invoke({"messages": [message(1)], "count": 0}, config())
+
+    def late(**given: Any) -> Any:
+        monkeypatch.undo()
+        graph.invoke({"messages": [message(2)]}, config())
+        saver.prune(["t"])
+        return history(**given)
+
+    monkeypatch.setattr(saver, "get_delta_channel_history", late)
+    with pytest.raises(StorageError, match="is gone"):
+        graph.get_state(config()) if call == "get_state" else graph.invoke({"messages": [message(3)]}, config())
+    assert graph.get_state(config()).values["messages"]
+
+
+@sync_kinds
+def test_a_checkpoint_whose_parent_was_pruned_meanwhile(saver: SQLCheckpointer) -> None:
+    """Its values are not what is left of them. The thread can be pruned all the same."""
+    graph = graph_of(saver)
+    graph.invoke({"messages": [message(1)], "count": 0}, config())
+    before = saver.get_tuple(config())
+    assert before is not None
+    graph.invoke({"messages": [message(2)]}, config())
+    saver.prune(["t"])
+    late = {**before.checkpoint, "id": empty_checkpoint()["id"]}
+    saver.put(before.config, late, before.metadata, {})  # type: ignore[arg-type]
+    with pytest.raises(StorageError, match="is gone"):
+        graph.get_state(config())
+    saver.prune(["t"])

@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from scallion.errors import StorageError
 from scallion.sql import checkpoints, writes
 from scallion.sql.checkpoints import StoredCheckpoint
 from scallion.sql.encoding import Leaf
@@ -30,11 +31,17 @@ class History:
     writes: dict[str, list[tuple[str, Leaf]]] = field(default_factory=dict)
 
 
-def history(conn: Connection, t: Tables, of: StoredCheckpoint, channels: Sequence[str]) -> History:
-    """What the ancestors of the checkpoint have of these channels, each back to its nearest value; writes in order."""
+def history(
+    conn: Connection, t: Tables, of: StoredCheckpoint, channels: Sequence[str], *, whole: bool = True
+) -> History:
+    """What the ancestors of the checkpoint have of these channels, each back to its nearest value; writes in order.
+
+    `whole`: raises StorageError where an ancestor that has more of it is gone.
+    """
     found = History(writes={name: [] for name in channels})
     wanted = set(channels)
     _take_past(found, wanted, of)
+    oldest = of
     for ancestor, written in _ancestors(conn, t, of) if wanted else ():
         for write in reversed(written):
             if write.channel in wanted:
@@ -43,11 +50,20 @@ def history(conn: Connection, t: Tables, of: StoredCheckpoint, channels: Sequenc
         found.seeds.update(seeds)
         wanted -= seeds.keys()
         _take_past(found, wanted, ancestor)
+        oldest = ancestor
         if not wanted:
             break
+    if whole and wanted and oldest.parent is not None:
+        raise gone(of.thread, oldest.parent)
     for those in found.writes.values():
         those.reverse()
     return found
+
+
+def gone(thread: str, id: str) -> StorageError:
+    """The error for a checkpoint that the values of delta channels depend on."""
+    what = f"the checkpoint {id!r} of thread {thread!r} is gone"
+    return StorageError(f"{what}, as by a prune meanwhile: read the newest, and go on from it")
 
 
 def _take_past(found: History, wanted: set[str], stored: StoredCheckpoint) -> None:
@@ -78,7 +94,7 @@ def keep_past(conn: Connection, t: Tables, session: int, doomed: Iterable[tuple[
     for child in checkpoints.children(conn, t, session, gone):
         names = [name for name in child.metadata.get(COUNTERS) or () if name not in child.values]
         if names:
-            past = history(conn, t, child, names)
+            past = history(conn, t, child, names, whole=False)
             checkpoints.rewrite(conn, t, replace(child, past=_packed(past)))
 
 

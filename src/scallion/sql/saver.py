@@ -214,7 +214,10 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """What leads to the values of delta channels at a checkpoint: by channel a value and the writes after it."""
+        """What leads to the values of delta channels at a checkpoint: by channel a value and the writes after it.
+
+        Raises StorageError if the checkpoint that `config` names is gone.
+        """
         found = self.database.run(self._history(config, channels))
         return self._translation.history(*found) if found else {name: {"writes": []} for name in channels}
 
@@ -293,6 +296,8 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
             t = self.database.tables
             stored = checkpoints.find(conn, t, *key)
             if stored is None:
+                if key[2] is not None:
+                    raise lineage.gone(key[0], key[2])
                 return None
             past = lineage.history(conn, t, stored, channels)
             leaves = [leaf for written in past.writes.values() for _, leaf in written]
