@@ -49,7 +49,7 @@ async def test_a_connection_that_dies_during_a_call(database: str, saver: SQLChe
     def work(conn: Connection) -> Any:
         tried.append(1)
         conn.execute(text("SELECT 1"))
-        conn.execute(insert(t.keyring).values(id=f"try {len(tried)}", since=1))
+        conn.execute(insert(t.keyring).values(no=len(tried), id=f"try {len(tried)}", since=1))
         if len(tried) < 3:
             kill_all(database)
         return conn.execute(select(t.keyring.c.id).where(t.keyring.c.id.like("try %"))).scalars().all()

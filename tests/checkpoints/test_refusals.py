@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scallion import values
-from scallion.errors import ConfigurationError, ScallionError, StorageError
+from scallion.errors import ConfigurationError, InvalidDecision, ScallionError, StorageError
 from scallion.inbox import Inbox
 from scallion.sql.saver import SQLCheckpointer
 
@@ -97,3 +97,11 @@ async def test_half_of_a_surrogate_pair(database: str) -> None:
         with pytest.raises(ScallionError):
             await saver.sessions.aget("\ud800")
         await saver.aclose()
+
+
+@pytest.mark.parametrize("wrong", ["approve", None, {"type": "allow"}, values.approve])
+def test_what_is_no_decision(saver: SQLCheckpointer, wrong: Any) -> None:
+    with pytest.raises(
+        InvalidDecision, match=r"a decision is approve\(\), edit\(args\), reject\(\), respond\(message\)"
+    ):
+        saver.approvals.decide("id", wrong)
