@@ -17,7 +17,7 @@ from checkpoints.graphs_that_ask import Loop
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.types import Command
-from sqlalchemy import make_url, text
+from sqlalchemy import event, make_url, text
 
 from scallion import values
 from scallion.errors import ConfigurationError, StorageError, WrongKey
@@ -360,3 +360,24 @@ def test_a_decryption_that_was_interrupted_needs_the_key(database: str, monkeypa
     with SQLCheckpointer(database, key=ONE) as saver:
         assert saver.rekey(None) == 1
         assert finish(saver) == "done"
+
+
+@pytest.mark.parametrize("database", ["postgresql", "mariadb"], indirect=True)
+def test_a_decision_meets_a_change_of_keys(database: str) -> None:
+    """The seal of the question is another one when the decision is stored; it asks the same."""
+    with SQLCheckpointer(database, key=ONE) as saver, SQLCheckpointer(database, key=[TWO, ONE]) as both:
+        ask(saver)
+        waiting = saver.approvals.list().items[0].id
+        changes: list[Any] = []
+
+        def executed(conn: Any, cursor: Any, statement: str, *rest: Any) -> None:
+            if changes and statement.startswith("SELECT") and "FROM approvals" in statement:
+                saver.rekey(changes.pop())
+
+        both.setup()
+        event.listen(both.database.engine, "after_cursor_execute", executed)
+        changes.append([TWO, ONE])
+        assert both.approvals.decide(waiting, values.respond("yes"), by="ana").decided_by == "ana"
+        changes.append(ONE)
+        assert both.approvals.withdraw(waiting).status == "pending"
+        assert not changes

@@ -145,13 +145,25 @@ def _store(conn: Connection, t: Tables, row: Row[Any], decision: Decision, by: s
         "decided_by": by,
         "decided": to_micros(now),
     }
-    this = and_(t.approvals.c.no == row.no, t.approvals.c.status == "pending", t.approvals.c.payload == row.payload)
-    if conn.execute(update(t.approvals).where(this).values(values)).rowcount == 1:
+    if _change(conn, t, row, "pending", values):
         return
     first = get(conn, t, row.id, to_micros(now), thread=row.thread)
     if first.status == "pending":
         raise DecisionError(f"approval {row.id!r} was changed while it was decided: look at it again")
     raise AlreadyDecided(row.id, by=first.decided_by, at=first.decided_at, decision=first.decision, status=first.status)
+
+
+def _change(conn: Connection, t: Tables, row: Row[Any], status: str, values: Mapping[str, Any]) -> bool:
+    """Change the approval, if it still has this status and asks what was read; only its seal may be another."""
+    a = t.approvals.c
+    change = update(t.approvals).where(a.no == row.no, a.status == status).values(values)
+    if conn.execute(change.where(a.payload == row.payload)).rowcount == 1:
+        return True
+    locked = select(a.session, a.id, a.payload).where(a.no == row.no, a.status == status).with_for_update()
+    now = conn.execute(locked).one_or_none()
+    if now is None or question_of(t, now) != question_of(t, row):
+        return False
+    return conn.execute(change).rowcount == 1
 
 
 def withdraw(
@@ -161,9 +173,8 @@ def withdraw(
     row = _found(conn, t, id, now, thread, owner)
     if question_of(t, row).taken:
         raise DecisionError(f"the graph has taken the answer to {id!r}: it goes on with that one")
-    this = and_(t.approvals.c.no == row.no, t.approvals.c.status == "decided", t.approvals.c.payload == row.payload)
     values = {"status": "pending", "decision": None, "decided_by": None, "decided": None}
-    if conn.execute(update(t.approvals).where(this).values(values)).rowcount != 1:
+    if not _change(conn, t, row, "decided", values):
         raise DecisionError(f"approval {id!r} is {row.shown}: there is no decision to take back")
     sessions.recount(conn, t, row.session)
     return get(conn, t, id, now, thread=row.thread)
