@@ -15,6 +15,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import Command, Interrupt
 from sqlalchemy import Connection, event, select, text
 
+from scallion.errors import StorageError
 from scallion.sql import pruning
 from scallion.sql.saver import SQLCheckpointer
 from scallion.sql.serde import StrictSerializer
@@ -157,6 +158,19 @@ def test_what_nothing_refers_to_is_collected(kept: SQLCheckpointer) -> None:
         "checkpoints p WHERE p.session = c.session AND p.ns = c.ns AND p.id = c.parent)"
     )
     assert kept.database.run(lambda conn: conn.execute(text(dangling)).scalar()) == 0
+
+
+@one_of_each
+def test_a_thread_of_writes_alone_is_not_copied_onto(saver: SQLCheckpointer) -> None:
+    JOURNEYS["delta"].before(JOURNEYS["delta"].build(saver), AT)
+    place = {"thread_id": "u", "checkpoint_ns": "", "checkpoint_id": "1"}
+    saver.put_writes({"configurable": place}, [("log", ["x" * 100])], "task")
+    rows = counted(saver)
+    with pytest.raises(StorageError, match=r"'u' exists: .*another name"):
+        saver.copy_thread("t", "u")
+    assert counted(saver) == rows
+    with pytest.raises(StorageError, match="'t' exists"):
+        saver.copy_thread("t", "t")
 
 
 def test_writes_of_a_checkpoint_that_never_came_are_dropped(saver: SQLCheckpointer) -> None:

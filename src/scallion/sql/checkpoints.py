@@ -103,7 +103,7 @@ def _head(conn: Connection, t: Tables, known: Known, new: NewCheckpoint) -> dict
     if not new.session or new.id < (known.claimed.head or ""):
         return {}
     changes = {**new.session, **(new.told(conn, t, known) if new.told else {}), "head": new.id}
-    if known.claimed.progress == "failed" and writes.has_failed(conn, t, known.session, new.ns, new.id):
+    if known.claimed.progress == "failed" and writes.has_failed(conn, t, known, new.ns, new.id):
         changes["progress"] = "failed"  # its task was faster than itself
     return changes
 
@@ -293,7 +293,7 @@ class Contents:
 
 
 def contents(conn: Connection, t: Tables, memory: Memory, stored: StoredCheckpoint, others: Sequence[Leaf]) -> Contents:
-    """What the checkpoint's values and `others` (its writes' leaves) refer to."""
+    """What the checkpoint's values and `others` (its writes' leaves) refer to. Raises Vanished if it is gone."""
     remembered = memory.session(stored.session, stored.generation)
     lists = {
         channel: _listed(conn, t, remembered, stored, channel)
@@ -312,6 +312,6 @@ def _listed(conn: Connection, t: Tables, remembered: Remembered, stored: StoredC
     key = channel, tuple(leaf)
     ids = remembered.lists.get(key)
     if ids is None:
-        ids = items.listed(conn, t, stored.session, channel, leaf)
+        ids = items.listed(conn, t, stored.session, stored.generation, channel, leaf)
         remembered.lists.put([(key, ids)])
     return Listed(ids, (stored.session, stored.generation, leaf), remembered)

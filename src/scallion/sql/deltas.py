@@ -88,7 +88,7 @@ class Delta:
 
     def _extended(self, lines: Lines, id: str) -> Lines:
         """With what the tasks of this checkpoint wrote."""
-        pending = writes.read(self.conn, self.t, self.session, "", id)
+        pending = writes.read(self.conn, self.t, self.session, self.generation, "", id)
         return self._added(lines, [self._value(one.leaf) for one in pending if one.channel == self.channel])
 
     def _added(self, lines: Lines, written: Sequence[Any]) -> Lines:
@@ -98,7 +98,8 @@ class Delta:
 
     def _value(self, leaf: Leaf) -> Any:
         is_list = is_runs(leaf)
-        ids = items.listed(self.conn, self.t, self.session, self.channel, leaf) if is_list else [*references(leaf)]
+        place = self.session, self.generation, self.channel
+        ids = items.listed(self.conn, self.t, *place, leaf) if is_list else [*references(leaf)]
         known = self.codec.memory.session(self.session, self.generation)
         blobs = items.fetch(self.conn, self.t, known, self.session, ids)
         return [self.codec.load(blobs[id]) for id in ids] if is_list else encoding.value(self.codec, leaf, blobs)

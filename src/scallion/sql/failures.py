@@ -1,5 +1,9 @@
 """What a failing database becomes: another attempt where that is safe, or an error of ours.
 
+A read consists of several statements, and on a server each of them sees what is committed by then. None of them mixes
+two states of a thread: what deletes of it gives its session another generation, which every statement compares, and
+items never change. Where they find another state, the work is done again.
+
 A transaction whose COMMIT was not sent was rolled back: the whole piece of work is done again. That is also right where
 the connection died during COMMIT, for work that gives the same when it is done twice; other work says what to do then.
 """
@@ -26,6 +30,10 @@ ATTEMPTS = 10
 
 PATIENCE = 10.0
 """How many seconds a database that worked before may be away: about what a restart takes."""
+
+
+class Vanished(Exception):
+    """What a row refers to is not there (any more): somebody deletes or prunes a thread while it is read."""
 
 
 class Trial(Generic[T]):
@@ -80,6 +88,10 @@ class Trial(Generic[T]):
 
         The statement and its parameters, which may hold anything, are not told.
         """
+        if isinstance(error, Vanished):
+            if self._attempts < ATTEMPTS:
+                return True
+            raise StorageError("parts of a thread are missing: it is changed all the time, or damaged") from None
         if isinstance(error, DBAPIError | sqlite.Error | OSError):
             original: Any = error.orig if isinstance(error, DBAPIError) else error
             if self._may_try_again(error, original):

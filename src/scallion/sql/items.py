@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, selec
 from scallion.sql import names
 from scallion.sql.cipher import ITEM, Cipher
 from scallion.sql.encoding import RUNS, Blob, Leaf, Many, runs
+from scallion.sql.failures import Vanished
 from scallion.sql.memory import Known, Remembered
 from scallion.sql.messages import Series
 from scallion.sql.prepared import prepared
@@ -68,10 +69,11 @@ def _found(conn: Connection, t: Tables, session: int, hashes: Sequence[bytes]) -
 
 
 def fetch(conn: Connection, t: Tables, remembered: Remembered, session: int, ids: Iterable[int]) -> dict[int, Blob]:
-    """The blobs of these items."""
+    """The blobs of these items. Raises Vanished where one is gone."""
     found: dict[int, Blob] = {}
     missing = []
-    for id in set(ids):
+    wanted = set(ids)
+    for id in wanted:
         if (blob := remembered.blobs.get(id)) is None:
             missing.append(id)
         else:
@@ -81,6 +83,8 @@ def fetch(conn: Connection, t: Tables, remembered: Remembered, session: int, ids
         fresh = {id: Blob(type, t.cipher.open(bytes(data), ITEM, session, id)) for id, type, data in rows}
         remembered.learn_blobs(fresh)
         found.update(fresh)
+    if len(found) < len(wanted):
+        raise Vanished
     return found
 
 
@@ -115,11 +119,15 @@ def log(conn: Connection, t: Tables, session: int, channel: str, start: int, ids
     prepared(conn, t).add_entries.run_many(conn, rows)
 
 
-def listed(conn: Connection, t: Tables, session: int, channel: str, version: Leaf) -> Sequence[int]:
-    """The items of a list version, in order."""
-    query = select(t.entries.c.pos, t.entries.c.item).where(_within(t, session, channel, runs(version)))
-    by_pos = {row[0]: row[1] for row in conn.execute(query)}
-    return [by_pos[pos] for pos in _positions(version)]
+def listed(conn: Connection, t: Tables, session: int, generation: int, channel: str, version: Leaf) -> Sequence[int]:
+    """The items of a list version, in order. Raises Vanished in another generation, whose log is another."""
+    e, s = t.entries.c, t.sessions.c
+    query = select(e.pos, e.item).join(t.sessions, s.no == e.session).where(s.generation == generation)
+    by_pos = {row[0]: row[1] for row in conn.execute(query.where(_within(t, session, channel, runs(version))))}
+    try:
+        return [by_pos[pos] for pos in _positions(version)]
+    except KeyError:
+        raise Vanished from None
 
 
 def version(conn: Connection, t: Tables, known: Known, channel: str, planned: Many, base: Leaf | None) -> Leaf:
@@ -145,7 +153,8 @@ def lies_at(series: Series, known: Known, base: Leaf | None) -> bool:
 
 
 def _known_list(conn: Connection, t: Tables, known: Known, channel: str, version: Leaf) -> Sequence[int]:
-    return known.list(channel, version) or listed(conn, t, known.session, channel, version)
+    found = known.list(channel, version)
+    return found or listed(conn, t, known.session, known.claimed.generation, channel, version)
 
 
 def _ranges(

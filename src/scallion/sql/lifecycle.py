@@ -9,7 +9,6 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Table, and_, delete, func, insert, literal, select, tuple_, update
 
-from scallion.errors import StorageError
 from scallion.sql import checkpoints, items, ledger, lineage, resealing, sessions, writes
 from scallion.sql.encoding import is_runs, references, runs
 from scallion.sql.tables import Tables
@@ -30,7 +29,9 @@ def delete_runs(conn: Connection, t: Tables, runs: Sequence[str], owner: str | N
     left: list[str] = []
     for session in sorted(doomed):
         query = select(t.sessions.c.thread).where(t.sessions.c.no == session).with_for_update()
-        thread: str = conn.execute(query).scalar_one()
+        thread: str | None = conn.execute(query).scalar()
+        if thread is None:  # deleted before it could be locked
+            continue
         drop(conn, t, session, doomed[session])
         if conn.execute(select(c.id).where(c.session == session).limit(1)).first():
             left.append(thread)
@@ -104,13 +105,11 @@ def claimed(conn: Connection, t: Tables, thread: str, owner: str | None) -> int 
 
 
 def copy(conn: Connection, t: Tables, source: str, target: str, now: Any, owner: str | None = None) -> None:
-    """Copy a whole thread, open approvals included. Raises StorageError if the target has checkpoints."""
+    """Copy a whole thread, open approvals included. Raises StorageError if the target exists."""
     old = claimed(conn, t, source, owner)
     if old is None:
         return
-    new = sessions.claim(conn, t, target, now, owner).no
-    if conn.execute(select(t.checkpoints.c.id).where(t.checkpoints.c.session == new).limit(1)).first():
-        raise StorageError(f"the thread {target!r} exists: delete it first, or copy to another")
+    new = sessions.vacant(conn, t, target, now, owner).no
     for name in ("items", "entries", "checkpoints", "writes"):  # all numbers in them are the session's own
         _copy_rows(conn, t, name, old, new)
     _copy_rows(conn, t, "approvals", old, new, t.approvals.c.status.in_(ledger.OPEN))

@@ -78,11 +78,12 @@ def _take_past(found: History, wanted: set[str], stored: StoredCheckpoint) -> No
 def _ancestors(
     conn: Connection, t: Tables, of: StoredCheckpoint
 ) -> Iterator[tuple[StoredCheckpoint, list[StoredWrite]]]:
-    """The ancestors of a checkpoint, nearest first, each with its writes."""
+    """The ancestors of a checkpoint, nearest first, each with its writes. Raises Vanished in another generation."""
     portion, next_id = FIRST, of.parent
     while next_id is not None:
         rows = checkpoints.ancestry(conn, t, of.session, of.ns, next_id, portion)
-        written = writes.of_many(conn, t, of.session, of.ns, [row.id for row in rows])
+        ids = [row.id for row in rows] or [next_id]  # asked for also where none is left: it tells whether that is so
+        written = writes.of_many(conn, t, of.session, of.generation, of.ns, ids)
         yield from ((row, written[row.id]) for row in rows)
         next_id = rows[-1].parent if len(rows) == portion else None
         portion = min(2 * portion, MOST)

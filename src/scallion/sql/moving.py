@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 
 from scallion.approvals.questions import Question, questions
 from scallion.errors import StorageError
-from scallion.sql import asking, checkpoints, clock, deltas, names, portable, summary, writes
+from scallion.sql import asking, checkpoints, clock, deltas, names, sessions, summary, writes
 from scallion.sql.asking import Place
 from scallion.sql.checkpoints import NewCheckpoint
 from scallion.sql.memory import Codec, Memory
@@ -61,7 +61,7 @@ class _Moving:
         """Store a checkpoint and its writes."""
         self._now = _micros(found.fixed.get("ts")) or self._now
         if self._session is None:
-            self._session = portable.vacant(self._conn, self._t, self._thread, self._now).no
+            self._session = sessions.vacant(self._conn, self._t, self._thread, self._now).no
         shown = self._shown(found)
         tells = deltas.teller(self._codec, found.parent, found.id, shown, found.metadata)
         new = NewCheckpoint(

@@ -121,7 +121,7 @@ def load(conn: Connection, t: Tables, file: Spool, header: Record, thread: str) 
     """Store the thread of a checked file under this name. Raises StorageError if the database has one of that name."""
     try:
         _check(header)
-        loading = _Loading(conn, t, vacant(conn, t, thread, _micros(header["created"])), thread)
+        loading = _Loading(conn, t, sessions.vacant(conn, t, thread, _micros(header["created"])), thread)
         loading.take(lines.records(file))
         loading.finish(header)
     except NO_EXPORT:
@@ -133,15 +133,6 @@ def _check(header: Record) -> None:
     sessions.check_choice("progress", header["progress"], sessions.STATUSES)
     if not isinstance(header["tags"], list) or not 0 <= header["message_count"] < 2**31:
         raise ValueError
-
-
-def vacant(conn: Connection, t: Tables, thread: str, now: Any) -> sessions.Claimed:
-    """A new session of that name. Raises StorageError if there is one."""
-    there = conn.execute(select(t.sessions.c.no).where(t.sessions.c.thread == thread)).first()
-    claimed = None if there else sessions.claim(conn, t, thread, now)
-    if claimed is None or claimed.version:  # made by somebody else just now
-        raise StorageError(f"the thread {thread!r} exists: delete it first, or give this one another name")
-    return claimed
 
 
 def once(work: Callable[[Connection], T], t: Tables, thread: str) -> Callable[[Connection], T | None]:

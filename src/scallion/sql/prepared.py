@@ -221,10 +221,23 @@ class Prepared:
 
     @cached_property
     def writes(self) -> Statement:
-        """The writes of the checkpoint `at` of the session `of` in `within`."""
+        """As `written`, of the checkpoint `at`."""
         w = self._t.writes.c
-        here = (w.session == bindparam("of", type_=BigInteger), w.ns == bindparam("within"))
-        return self._made(select(w.path, w.task, w.leaves).where(*here, w.checkpoint == bindparam("at")))
+        return self._made(self.written(w.checkpoint == bindparam("at"), w.path, w.task, w.leaves))
+
+    @cached_property
+    def writes_of_many(self) -> Select[Any]:
+        """As `written`, of the checkpoints `ids`, whose ids come first."""
+        w = self._t.writes.c
+        return self.written(w.checkpoint.in_(bindparam("ids", expanding=True)), w.checkpoint, w.path, w.task, w.leaves)
+
+    def written(self, which: ColumnElement[bool], *columns: Any) -> Select[Any]:
+        """The generation of the session `of` with each of its writes in `within`; with nulls, if there is none."""
+        s, w = self._t.sessions.c, self._t.writes.c
+        mine = and_(w.session == s.no, w.ns == bindparam("within"), which)
+        joined = self._t.sessions.outerjoin(self._t.writes, mine)
+        of = bindparam("of", type_=BigInteger)
+        return select(s.generation, *columns).select_from(joined).where(s.no == of)
 
     @cached_property
     def hashes(self) -> Select[Any]:
@@ -244,11 +257,12 @@ class Prepared:
         return Statement(built, self._dialect)
 
     def unless_there(self, table: Table) -> Insert:
-        """New rows of the table; those that break a unique key are left out."""
+        """New rows of the table; those that break a unique key are left out, and not counted."""
         if self._dialect in ("mysql", "mariadb"):  # its other way counts the rows that were there
-            return insert(table).prefix_with("IGNORE")
-        ignoring: Insert = self._insert(table).on_conflict_do_nothing()
-        return ignoring
+            ignoring = insert(table).prefix_with("IGNORE")
+        else:
+            ignoring = self._insert(table).on_conflict_do_nothing()
+        return ignoring.execution_options(preserve_rowcount=True)  # psycopg forgets the count with its cursor
 
     def _insert(self, table: Table) -> Any:
         """An insert that can say what happens on a conflict. Each dialect takes long to import: only the one in use."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -27,7 +26,7 @@ from scallion.sql.cipher import cipher
 from scallion.sql.clock import Clock
 from scallion.sql.closing import Closing
 from scallion.sql.engines import Database
-from scallion.sql.failures import Work
+from scallion.sql.failures import Vanished, Work
 from scallion.sql.memory import Codec, Known, Memory
 from scallion.sql.owners import Owned
 from scallion.sql.resuming import Resuming
@@ -259,7 +258,7 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
         stored = checkpoints.find(conn, t, thread, "", None)
         changes = sessions.NOTHING
         if stored is not None:
-            newest = self._translation.tuple(*self._loaded(conn, [stored])[0])
+            newest = self._translation.tuple(*self._loaded(conn, stored))
             changes = self._translation.head(conn, t, claimed, newest)
         sessions.advance(conn, t, Known(self._memory, claimed, thread), changes)
 
@@ -285,7 +284,7 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
 
         def work(conn: Connection) -> _Found | None:
             stored = checkpoints.find(conn, self.database.tables, *key)
-            return self._loaded(conn, [stored])[0] if stored else None
+            return self._loaded(conn, stored) if stored else None
 
         return work
 
@@ -309,19 +308,22 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
     def _page(self, walk: _Walk) -> Work[tuple[Sequence[StoredCheckpoint], Sequence[_Found]]]:
         def work(conn: Connection) -> tuple[Sequence[StoredCheckpoint], Sequence[_Found]]:
             page = checkpoints.page(conn, self.database.tables, **walk.arguments, owner=self.owner)
-            return page, self._loaded(conn, walk.chosen(page))
+            return page, [found for row in walk.chosen(page) if (found := self._left(conn, row)) is not None]
 
         return work
 
-    def _loaded(self, conn: Connection, rows: Sequence[StoredCheckpoint]) -> builtins.list[_Found]:
+    def _left(self, conn: Connection, row: StoredCheckpoint) -> _Found | None:
+        """As `_loaded`; None if it is gone. So one thread that changes does not have the whole page read again."""
+        try:
+            return self._loaded(conn, row)
+        except Vanished:
+            again = checkpoints.find(conn, self.database.tables, row.thread, row.ns, row.id, self.owner)
+            return self._loaded(conn, again) if again else None
+
+    def _loaded(self, conn: Connection, row: StoredCheckpoint) -> _Found:
         t = self.database.tables
-        loaded: builtins.list[_Found] = []
-        for row in rows:
-            pending = writes.read(conn, t, row.session, row.ns, row.id)
-            loaded.append(
-                (row, pending, checkpoints.contents(conn, t, self._memory, row, [write.leaf for write in pending]))
-            )
-        return loaded
+        pending = writes.read(conn, t, row.session, row.generation, row.ns, row.id)
+        return row, pending, checkpoints.contents(conn, t, self._memory, row, [write.leaf for write in pending])
 
     def _tuples(
         self, walk: _Walk, page: Sequence[StoredCheckpoint], chosen: Sequence[_Found]

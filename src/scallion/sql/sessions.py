@@ -111,6 +111,16 @@ def _locked(conn: Connection, t: Tables, thread: str, now: Any, owner: str | Non
     raise StorageError(f"thread {thread!r} is being deleted again and again: nothing of this was stored")
 
 
+def vacant(conn: Connection, t: Tables, thread: str, now: Any, owner: str | None = None) -> Claimed:
+    """A new session of that name. Raises StorageError if there is one, even of writes alone; ThreadError as `claim`."""
+    names.check("thread id", thread)
+    is_new = conn.execute(_insert_new(conn, t, thread, now, owner)).rowcount == 1
+    claimed = claim(conn, t, thread, now, owner)
+    if not is_new:
+        raise StorageError(f"the thread {thread!r} exists: delete it first, or give this one another name")
+    return claimed
+
+
 def _insert_new(conn: Connection, t: Tables, thread: str, now: Any, owner: str | None) -> Any:
     values = {
         "owner": owner,

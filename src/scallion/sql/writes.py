@@ -12,6 +12,7 @@ from scallion.approvals.questions import Question
 from scallion.sql import asking, items, names, sessions
 from scallion.sql.asking import Place
 from scallion.sql.encoding import Leaf, Plan, blobs, leaf, pack, unpack
+from scallion.sql.failures import Vanished
 from scallion.sql.memory import Known, Memory
 from scallion.sql.prepared import prepared
 from scallion.sql.tables import Tables
@@ -105,22 +106,29 @@ def every(
         yield (ns, checkpoint, task), path, opened(t, leaves, session, ns, checkpoint, task)
 
 
-def read(conn: Connection, t: Tables, session: int, ns: str, checkpoint: str) -> list[StoredWrite]:
-    """The writes of this checkpoint, in the order of (path, task, index)."""
-    found = prepared(conn, t).writes.rows(conn, of=session, within=ns, at=checkpoint)
+def read(conn: Connection, t: Tables, session: int, generation: int, ns: str, checkpoint: str) -> list[StoredWrite]:
+    """The writes of this checkpoint, in the order of (path, task, index). Raises Vanished in another generation."""
+    found = _of_generation(prepared(conn, t).writes.rows(conn, of=session, within=ns, at=checkpoint), generation)
     rows = [row for path, task, leaves in found for row in _rows(t, path, task, leaves, session, ns, checkpoint)]
     return sorted(rows, key=_place_in_order)
 
 
+def _of_generation(rows: Sequence[Any], generation: int) -> list[Sequence[Any]]:
+    """The rows without what comes first in them. No row means no writes only while the session is what it was."""
+    if not rows or rows[0][0] != generation:
+        raise Vanished
+    return [row[1:] for row in rows if row[1] is not None]
+
+
 def of_many(
-    conn: Connection, t: Tables, session: int, ns: str, checkpoints: Sequence[str]
+    conn: Connection, t: Tables, session: int, generation: int, ns: str, checkpoints: Sequence[str]
 ) -> Mapping[str, list[StoredWrite]]:
-    """The writes of these checkpoints of a namespace, by checkpoint, each in the order of `read`."""
-    w = t.writes.c
+    """The writes of these checkpoints of a namespace, by checkpoint, each in the order of `read`; raises as that."""
+    query = prepared(conn, t).writes_of_many
     found: dict[str, list[StoredWrite]] = {checkpoint: [] for checkpoint in checkpoints}
     for batch in items.batches(checkpoints):
-        here = and_(w.session == session, w.ns == ns, w.checkpoint.in_(batch))
-        for at, path, task, leaves in conn.execute(select(w.checkpoint, w.path, w.task, w.leaves).where(here)):
+        rows = conn.execute(query, {"of": session, "within": ns, "ids": batch}).all()
+        for at, path, task, leaves in _of_generation(rows, generation):
             found[at] += _rows(t, path, task, leaves, session, ns, at)
     return {checkpoint: sorted(rows, key=_place_in_order) for checkpoint, rows in found.items()}
 
@@ -140,6 +148,7 @@ def opened(t: Tables, leaves: bytes, session: int, ns: str, checkpoint: str, tas
     return found
 
 
-def has_failed(conn: Connection, t: Tables, session: int, ns: str, checkpoint: str) -> bool:
+def has_failed(conn: Connection, t: Tables, known: Known, ns: str, checkpoint: str) -> bool:
     """Whether a task of this checkpoint wrote an error."""
-    return any(write.channel == "__error__" for write in read(conn, t, session, ns, checkpoint))
+    found = read(conn, t, known.session, known.claimed.generation, ns, checkpoint)
+    return any(write.channel == "__error__" for write in found)
