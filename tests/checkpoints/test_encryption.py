@@ -6,7 +6,7 @@ import os
 import sqlite3
 import subprocess
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -364,20 +364,29 @@ def test_a_decryption_that_was_interrupted_needs_the_key(database: str, monkeypa
 
 @pytest.mark.parametrize("database", ["postgresql", "mariadb"], indirect=True)
 def test_a_decision_meets_a_change_of_keys(database: str) -> None:
-    """The seal of the question is another one when the decision is stored; it asks the same."""
-    with SQLCheckpointer(database, key=ONE) as saver, SQLCheckpointer(database, key=[TWO, ONE]) as both:
+    """The key that a decision is sealed with stays until it is stored: the change waits."""
+    with (
+        SQLCheckpointer(database, key=ONE) as saver,
+        SQLCheckpointer(database, key=[TWO, ONE]) as both,
+        ThreadPoolExecutor(1) as pool,
+    ):
         ask(saver)
         waiting = saver.approvals.list().items[0].id
         changes: list[Any] = []
+        running: list[Future[int]] = []
 
         def executed(conn: Any, cursor: Any, statement: str, *rest: Any) -> None:
             if changes and statement.startswith("SELECT") and "FROM approvals" in statement:
-                saver.rekey(changes.pop())
+                running.append(pool.submit(saver.rekey, changes.pop()))
+                assert not wait(running, 0.2).done
 
         both.setup()
         event.listen(both.database.engine, "after_cursor_execute", executed)
         changes.append([TWO, ONE])
         assert both.approvals.decide(waiting, values.respond("yes"), by="ana").decided_by == "ana"
+        assert running.pop().result(30) == 1
+        assert both.approvals.get(waiting).decision == values.respond("yes")
         changes.append(ONE)
         assert both.approvals.withdraw(waiting).status == "pending"
-        assert not changes
+        assert running.pop().result(30) == 1
+        assert saver.approvals.get(waiting).status == "pending"
