@@ -24,6 +24,7 @@ from scallion.errors import ConfigurationError, StorageError, WrongKey
 from scallion.inbox import Inbox
 from scallion.sql import resealing
 from scallion.sql.encoding import Blob
+from scallion.sql.engines import Database
 from scallion.sql.saver import SQLCheckpointer
 
 ONE, TWO = b"1" * 32, (b"2" * 32).hex()
@@ -390,3 +391,31 @@ def test_a_decision_meets_a_change_of_keys(database: str) -> None:
         assert both.approvals.withdraw(waiting).status == "pending"
         assert running.pop().result(30) == 1
         assert saver.approvals.get(waiting).status == "pending"
+
+
+LATE: dict[str, Callable[[SQLCheckpointer, str, list[str]], Any]] = {
+    "decide": lambda saver, id, lines: saver.approvals.decide(id, values.respond("yes")),
+    "copy": lambda saver, id, lines: saver.copy_thread("t", "u"),
+    "load": lambda saver, id, lines: saver.sessions.load(lines, "u"),
+}
+
+
+@pytest.mark.parametrize("call", LATE.values(), ids=LATE.keys())
+def test_what_began_before_a_change_of_keys_is_done_with_the_new_one(
+    database: str, call: Callable[[SQLCheckpointer, str, list[str]], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with SQLCheckpointer(database, key=ONE) as saver:
+        ask(saver)
+        id, lines = saver.approvals.list().items[0].id, list(saver.sessions.export("t"))
+        run = Database.run
+
+        def late(self: Database, work: Any, **options: Any) -> Any:
+            monkeypatch.setattr(Database, "run", run)
+            saver.rekey(TWO)
+            return run(self, work, **options)
+
+        monkeypatch.setattr(Database, "run", late)
+        call(saver, id, lines)
+    with SQLCheckpointer(database, key=TWO) as saver:
+        assert saver.approvals.list(None).items
+        assert finish(saver) == "done"

@@ -29,15 +29,15 @@ def _use(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
 def place() -> dict[str, Any]:
     """Schema and prefix of the tables and the keys of what is in them, as Inbox and SQLCheckpointer take them."""
     named = {"schema": os.environ.get("SCALLION_SCHEMA") or None, "prefix": os.environ.get("SCALLION_PREFIX", "")}
-    return named | {"key": keys(os.environ.get("SCALLION_KEY", ""))}
+    return named | {"key": keys()}
 
 
-def keys(texts: str) -> list[str] | None:
-    """The keys in a text, the current one first, with commas between them; None where there are none.
+def keys() -> list[str] | None:
+    """The keys in SCALLION_KEY, with commas between them; None where there are none.
 
-    They come from SCALLION_KEY or a file, never from an option: what is typed is kept, and seen by others.
+    They never come from an option: what is typed is kept, and seen by others.
     """
-    return [key for key in texts.split(",") if key.strip()] or None
+    return [key for key in os.environ.get("SCALLION_KEY", "").split(",") if key.strip()] or None
 
 
 def database() -> str:

@@ -30,7 +30,6 @@ ITEM = "items.data"
 DECRYPTING = "-"
 """Put in front of the id of a key with which a database is just being decrypted."""
 
-Key = str | bytes
 Place = tuple[str | int, ...]
 """Where a value lies: "table.column", the number of the session, the row's key."""
 

@@ -134,7 +134,7 @@ class Database:
         with self._guard:
             if upgrade:
                 self.upgrade()
-            if not self._work(self._fits, False):
+            if not self._work(self._keys_fit if upgrade else self._fits, False):
                 self._work(self._begin_key, True, alone=True)
             self._ready = True
 
@@ -147,7 +147,7 @@ class Database:
             return
         if upgrade and await self._awork(engine, self._revision) != schema.HEAD:
             await self._awork(engine, lambda conn: schema.upgrade(conn, self.tables))
-        if not await self._awork(engine, self._fits):
+        if not await self._awork(engine, self._keys_fit if upgrade else self._fits):
             await self._awork(engine, self._begin_key)
         self._ready = True
 
@@ -205,8 +205,12 @@ class Database:
         return schema.current(conn, self.tables)
 
     def _fits(self, conn: Connection) -> bool:
-        """Whether everything is there; False if the key is new. Raises SchemaError or WrongKey."""
+        """As `_keys_fit`. Raises SchemaError, too."""
         schema.check(conn, self.tables)
+        return self._keys_fit(conn)
+
+    def _keys_fit(self, conn: Connection) -> bool:
+        """Whether the database has its key; False if it is to begin with ours. Raises WrongKey."""
         return keyring.check(conn, self.tables)
 
     def _keyed(self, work: Work[T]) -> Work[T]:

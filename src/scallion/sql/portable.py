@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import Connection, select
 
@@ -25,6 +25,9 @@ from scallion.sql.encoding import DICT, LIST, RUNS, Blob, Leaf
 from scallion.sql.lines import Record, Spool
 from scallion.sql.memory import Known, Memory
 from scallion.sql.tables import Tables
+
+if TYPE_CHECKING:
+    from scallion.sql.engines import Database
 
 T = TypeVar("T")
 
@@ -135,9 +138,9 @@ def _check(header: Record) -> None:
         raise ValueError
 
 
-def once(work: Callable[[Connection], T], t: Tables, thread: str) -> Callable[[Connection], T | None]:
+def once(work: Callable[[Connection], T], database: Database, thread: str) -> Callable[[Connection], T | None]:
     """What is done after a COMMIT whose outcome is unknown: the work, unless the thread, which was not there, is."""
-    return lambda conn: None if sessions.get(conn, t, thread) else work(conn)
+    return lambda conn: None if sessions.get(conn, database.tables, thread) else work(conn)
 
 
 class _Loading:

@@ -263,14 +263,14 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
         sessions.advance(conn, t, Known(self._memory, claimed, thread), changes)
 
     def _copy(self, source: str, target: str) -> tuple[Work[None], Work[None]]:
-        t, now = self.database.tables, self.database.clock
         source, target = names.texts("thread id", (source, target))
 
         def work(conn: Connection) -> None:
-            lifecycle.copy(conn, t, source, target, clock.stamp(conn, now), self.owner)
+            now = clock.stamp(conn, self.database.clock)
+            lifecycle.copy(conn, self.database.tables, source, target, now, self.owner)
 
         def unsure(conn: Connection) -> None:
-            if not lifecycle.is_copy(conn, t, source, target):
+            if not lifecycle.is_copy(conn, self.database.tables, source, target):
                 work(conn)
 
         return work, unsure

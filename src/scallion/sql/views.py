@@ -158,15 +158,15 @@ class Approvals(_View):
     ) -> tuple[Work[Sequence[Approval]], Work[Sequence[Approval]]]:
         decisions = {names.text("approval id", id): decision for id, decision in decisions.items()}
         by, thread = names.optional("name of who decides", by), names.optional("thread id", thread)
-        t, wanted = self.database.tables, {"by": by, "thread": thread, "owner": self.owner}
+        wanted = {"by": by, "thread": thread, "owner": self.owner}
         tried: list[datetime] = []
 
         def work(conn: Connection) -> Sequence[Approval]:
             tried.append(clock.read(conn, self.database.clock))
-            return ledger.decide(conn, t, decisions, tried[-1], **wanted)
+            return ledger.decide(conn, self.database.tables, decisions, tried[-1], **wanted)
 
         def unsure(conn: Connection) -> Sequence[Approval]:  # nobody is to be told that they were first themselves
-            return ledger.decided(conn, t, decisions, tried[-1], **wanted) or work(conn)
+            return ledger.decided(conn, self.database.tables, decisions, tried[-1], **wanted) or work(conn)
 
         return work, unsure
 
@@ -319,12 +319,11 @@ class Sessions(_View):
         header = lines.checked(file)
         name = names.text("thread id", header["thread"] if thread is None else thread)
         owners.admit(name, header.get("owner"), self.owner)
-        t = self.database.tables
 
         def work(conn: Connection) -> None:
-            portable.load(conn, t, file, header, name)
+            portable.load(conn, self.database.tables, file, header, name)
 
-        return name, work, portable.once(work, t, name)
+        return name, work, portable.once(work, self.database, name)
 
     def _list(
         self,

@@ -90,4 +90,4 @@ def _stored(database: Database, theirs: Neighbour, thread: str) -> None:
     def work(conn: Connection) -> None:
         moving.move(conn, database.tables, theirs, thread, clock.stamp(conn, database.clock))
 
-    database.run(work, write=True, unsure=portable.once(work, database.tables, thread))
+    database.run(work, write=True, unsure=portable.once(work, database, thread))

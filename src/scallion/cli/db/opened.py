@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any
 
 import click
 
-from scallion.cli.options import keys
+from scallion.cli.options import DEFAULT_DB, keys
 from scallion.errors import ScallionError
-
-DEFAULT = "sqlite:///scallion.db"
 
 
 def opened(command: Callable[..., None]) -> Callable[..., None]:
     """Give the command the database of `--db`, close it, and tell errors without a traceback."""
 
-    @click.option("--db", "url", envvar="SCALLION_DB", default=DEFAULT, show_default=True, help="URL of the database.")
+    @click.option(
+        "--db", "url", envvar="SCALLION_DB", default=DEFAULT_DB, show_default=True, help="URL of the database."
+    )
     @click.option("--schema", envvar="SCALLION_SCHEMA", help="The schema of the tables, on a server.")
     @click.option("--prefix", envvar="SCALLION_PREFIX", default="", help="What the names of the tables start with.")
     def run(url: str, schema: str | None, prefix: str, **options: Any) -> None:
@@ -26,8 +25,7 @@ def opened(command: Callable[..., None]) -> Callable[..., None]:
         from scallion.sql.tables import tables
 
         try:
-            key = keys(os.environ.get("SCALLION_KEY", ""))
-            database = Database(url, tables(prefix, schema or None), key=key, auto_upgrade=False)
+            database = Database(url, tables(prefix, schema or None), key=keys(), auto_upgrade=False)
             try:
                 command(database, **options)
             finally:
