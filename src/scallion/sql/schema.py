@@ -17,7 +17,7 @@ from scallion.sql.tables import Tables
 if TYPE_CHECKING:
     from alembic.config import Config
 
-HEAD = "0002"
+HEAD = "0003"
 """The revision that this program reads and writes."""
 
 LOCK = 0x5CA1110

@@ -299,6 +299,6 @@ def remove(conn: Connection, t: Tables, thread: str, owner: str | None = None) -
     no = conn.execute(chosen.with_for_update()).scalar()
     if no is None:
         return
-    for table in (t.approvals, t.writes, t.entries, t.checkpoints, t.items, t.session_tags):
+    for table in t.belonging:
         conn.execute(delete(table).where(table.c.session == no))
     conn.execute(delete(t.sessions).where(t.sessions.c.no == no))

@@ -8,6 +8,12 @@
     writes        one row per task and checkpoint: the task's pending writes
     approvals     one row per question to a person, with its decision
     keyring       the id of the key that values are encrypted with; empty where nothing is
+    votes         where several have to decide: what each of them said
+    effects       per tool call that must not be made twice: whether it was begun, and what came of it
+    rules         standing approvals and denials of tools
+    audit         what was decided and done, as a chain of hashes: rows are only added
+    outbox        what somebody is to be told, until that has been done
+    inbound       messages that came while their thread was paused
 
 Instants are microseconds since 1970 in UTC: exact, ordered and alike in every database.
 """
@@ -17,31 +23,22 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from sqlalchemy import (
-    VARBINARY,
     BigInteger,
     Column,
-    ForeignKey,
     Index,
     Integer,
-    LargeBinary,
     MetaData,
     String,
     Table,
-    Text,
     UniqueConstraint,
     literal_column,
 )
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.types import TypeEngine
 
 from scallion.errors import ConfigurationError
 from scallion.sql.cipher import PLAIN, Cipher
-
-EXACT = "utf8mb4_bin"
-"""MySQL compares texts without case by default; ids differ in case."""
+from scallion.sql.columns import binary, digest, exact, number, session_column, text
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,57 +59,23 @@ class Tables:
     writes: Table
     approvals: Table
     keyring: Table
+    votes: Table
+    effects: Table
+    rules: Table
+    audit: Table
+    outbox: Table
+    inbound: Table
     cipher: Cipher = PLAIN
+
+    @property
+    def belonging(self) -> list[Table]:
+        """Those whose rows belong to a session."""
+        return [table for table in self.metadata.tables.values() if "session" in table.c]
 
     @property
     def version_table(self) -> str:
         """The table that holds the schema's revision."""
         return f"{self.prefix}scallion_version"
-
-
-# MySQL's own types come with its whole dialect, which takes longer to import than a history to load.
-class _LongBlob(LargeBinary):
-    pass
-
-
-class _LongText(Text):
-    pass
-
-
-@compiles(_LongBlob, "mysql", "mariadb")
-def _long_blob(element: _LongBlob, compiler: Any, **options: Any) -> str:
-    return "LONGBLOB"
-
-
-@compiles(_LongText, "mysql", "mariadb")
-def _long_text(element: _LongText, compiler: Any, **options: Any) -> str:
-    return f"LONGTEXT COLLATE {EXACT}"
-
-
-def exact(length: int) -> TypeEngine[str]:
-    """A text that is compared and ordered byte by byte."""
-    own = String(length).with_variant(String(length, collation=EXACT), "mysql", "mariadb")
-    return own.with_variant(String(length, collation="C"), "postgresql")
-
-
-def number() -> TypeEngine[int]:
-    """A big integer key; SQLite counts only plain INTEGER keys up by itself."""
-    return BigInteger().with_variant(Integer(), "sqlite")
-
-
-def binary() -> TypeEngine[bytes]:
-    """Bytes of any length; MySQL's plain BLOB ends at 64 KB."""
-    return LargeBinary().with_variant(_LongBlob(), "mysql", "mariadb")
-
-
-def text() -> TypeEngine[str]:
-    """A text of any length."""
-    return Text().with_variant(_LongText(), "mysql", "mariadb")
-
-
-def digest() -> TypeEngine[bytes]:
-    """The 16 bytes of a hash; MySQL indexes only bytes of a bounded length."""
-    return LargeBinary().with_variant(VARBINARY(16), "mysql", "mariadb")
 
 
 @lru_cache
@@ -132,6 +95,12 @@ def tables(prefix: str = "", schema: str | None = None) -> Tables:
         writes=_writes(metadata, prefix),
         approvals=_approvals(metadata, prefix),
         keyring=_keyring(metadata, prefix),
+        votes=_votes(metadata, prefix),
+        effects=_effects(metadata, prefix),
+        rules=_rules(metadata, prefix),
+        audit=_audit(metadata, prefix),
+        outbox=_outbox(metadata, prefix),
+        inbound=_inbound(metadata, prefix),
     )
 
 
@@ -141,11 +110,6 @@ def _check_names(prefix: str, schema: str | None) -> None:
         raise ConfigurationError("prefix= is at most 32 letters, digits and underscores, not beginning with a digit")
     if schema is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]{0,62}", str(schema), re.ASCII):
         raise ConfigurationError("schema= is at most 63 letters, digits, _ and -, not beginning with a digit")
-
-
-def _session_column(prefix: str, primary_key: bool = False) -> Column[int]:
-    owner = ForeignKey(f"{prefix}sessions.no", ondelete="CASCADE")
-    return Column("session", BigInteger, owner, nullable=False, primary_key=primary_key)
 
 
 def _sessions(metadata: MetaData, prefix: str) -> Table:
@@ -171,6 +135,10 @@ def _sessions(metadata: MetaData, prefix: str) -> Table:
         Column("version", BigInteger, nullable=False),
         Column("item_count", BigInteger, nullable=False),
         Column("tag_count", Integer, nullable=False, server_default="0"),
+        Column("fence", BigInteger, nullable=False, server_default="0"),
+        Column("holder", exact(255)),
+        Column("held_since", BigInteger),
+        Column("held_until", BigInteger),
         UniqueConstraint("thread", name=f"{prefix}sessions_thread"),
         Index(f"{prefix}sessions_updated", "updated", "no"),
         Index(f"{prefix}sessions_status", "status", "updated", "no"),
@@ -186,7 +154,7 @@ def _session_tags(metadata: MetaData, prefix: str) -> Table:
     return Table(
         f"{prefix}session_tags",
         metadata,
-        _session_column(prefix, primary_key=True),
+        session_column(prefix, primary_key=True),
         Column("tag", exact(100), primary_key=True),
         Column("created", BigInteger, nullable=False, server_default="0"),
         Column("updated", BigInteger, nullable=False, server_default="0"),
@@ -200,7 +168,7 @@ def _items(metadata: MetaData, prefix: str) -> Table:
     return Table(
         f"{prefix}items",
         metadata,
-        _session_column(prefix, primary_key=True),
+        session_column(prefix, primary_key=True),
         Column("id", BigInteger, primary_key=True, autoincrement=False),
         Column("hash", digest(), nullable=False),
         Column("type", String(32), nullable=False),
@@ -213,7 +181,7 @@ def _checkpoints(metadata: MetaData, prefix: str) -> Table:
     return Table(
         f"{prefix}checkpoints",
         metadata,
-        _session_column(prefix, primary_key=True),
+        session_column(prefix, primary_key=True),
         Column("ns", exact(512), primary_key=True),
         Column("id", exact(64), primary_key=True),
         Column("parent", exact(64)),
@@ -230,7 +198,7 @@ def _entries(metadata: MetaData, prefix: str) -> Table:
     return Table(
         f"{prefix}entries",
         metadata,
-        _session_column(prefix, primary_key=True),
+        session_column(prefix, primary_key=True),
         Column("channel", exact(255), primary_key=True),
         Column("pos", BigInteger, primary_key=True, autoincrement=False),
         Column("item", BigInteger, nullable=False),
@@ -242,7 +210,7 @@ def _writes(metadata: MetaData, prefix: str) -> Table:
     return Table(
         f"{prefix}writes",
         metadata,
-        _session_column(prefix, primary_key=True),
+        session_column(prefix, primary_key=True),
         Column("ns", exact(512), primary_key=True),
         Column("checkpoint", exact(64), primary_key=True),
         Column("task", exact(64), primary_key=True),
@@ -257,7 +225,7 @@ def _approvals(metadata: MetaData, prefix: str) -> Table:
         f"{prefix}approvals",
         metadata,
         Column("no", number(), primary_key=True, autoincrement=True),
-        _session_column(prefix),
+        session_column(prefix),
         Column("id", exact(64), nullable=False),
         Column("ns", exact(512), nullable=False),
         Column("checkpoint", exact(64), nullable=False),
@@ -274,6 +242,7 @@ def _approvals(metadata: MetaData, prefix: str) -> Table:
         Column("decision", text()),
         Column("decided_by", exact(255)),
         Column("decided", BigInteger),
+        Column("escalated", exact(255)),
         UniqueConstraint("session", "id", name=f"{prefix}approvals_session"),
         Index(f"{prefix}approvals_id", "id"),
         Index(f"{prefix}approvals_status", "status", "no"),
@@ -293,4 +262,104 @@ def _keyring(metadata: MetaData, prefix: str) -> Table:
         Column("id", exact(32), nullable=False),
         Column("since", BigInteger, nullable=False),
         sqlite_with_rowid=False,
+    )
+
+
+def _votes(metadata: MetaData, prefix: str) -> Table:
+    return Table(
+        f"{prefix}votes",
+        metadata,
+        session_column(prefix, primary_key=True),
+        Column("approval", exact(64), primary_key=True),
+        Column("by", exact(255), primary_key=True),
+        Column("decision", text(), nullable=False),
+        Column("at", BigInteger, nullable=False),
+        sqlite_with_rowid=False,
+    )
+
+
+def _effects(metadata: MetaData, prefix: str) -> Table:
+    return Table(
+        f"{prefix}effects",
+        metadata,
+        session_column(prefix, primary_key=True),
+        Column("key", exact(64), primary_key=True),  # of the tool call, with its arguments
+        Column("tool", exact(255), nullable=False),
+        Column("status", String(16), nullable=False),
+        Column("fence", BigInteger, nullable=False),
+        Column("begun", BigInteger, nullable=False),
+        Column("ended", BigInteger),
+        Column("result", binary()),
+        sqlite_with_rowid=False,
+    )
+
+
+def _rules(metadata: MetaData, prefix: str) -> Table:
+    return Table(
+        f"{prefix}rules",
+        metadata,
+        Column("no", number(), primary_key=True, autoincrement=True),
+        Column("tool", exact(255), nullable=False),
+        Column("thread", exact(255)),
+        Column("owner", exact(255)),
+        Column("verdict", String(16), nullable=False),
+        Column("pattern", text(), nullable=False),
+        Column("created", BigInteger, nullable=False),
+        Column("created_by", exact(255), nullable=False),
+        Column("expires", BigInteger),
+        Column("left", BigInteger),
+        Column("used", BigInteger, nullable=False),
+        Column("revoked", BigInteger),
+        Column("revoked_by", exact(255)),
+        Index(f"{prefix}rules_tool", "tool", "revoked", "no"),
+        sqlite_autoincrement=True,
+    )
+
+
+def _audit(metadata: MetaData, prefix: str) -> Table:
+    return Table(
+        f"{prefix}audit",
+        metadata,
+        Column("no", BigInteger, primary_key=True, autoincrement=False),
+        Column("at", BigInteger, nullable=False),
+        Column("event", String(32), nullable=False),
+        Column("thread", exact(255), nullable=False),
+        Column("subject", exact(64)),
+        Column("by", exact(255)),
+        Column("detail", text(), nullable=False),
+        Column("hash", exact(64), nullable=False),
+        Index(f"{prefix}audit_thread", "thread", "no"),
+    )
+
+
+def _outbox(metadata: MetaData, prefix: str) -> Table:
+    return Table(
+        f"{prefix}outbox",
+        metadata,
+        Column("no", number(), primary_key=True, autoincrement=True),
+        session_column(prefix),
+        Column("subject", exact(64), nullable=False),
+        Column("event", String(32), nullable=False),
+        Column("created", BigInteger, nullable=False),
+        Column("due", BigInteger),  # null once it is delivered
+        Column("attempts", Integer, nullable=False),
+        Column("delivered", BigInteger),
+        Column("error", text()),
+        Index(f"{prefix}outbox_due", "due", "no"),
+        Index(f"{prefix}outbox_session", "session"),
+        sqlite_autoincrement=True,
+    )
+
+
+def _inbound(metadata: MetaData, prefix: str) -> Table:
+    return Table(
+        f"{prefix}inbound",
+        metadata,
+        Column("no", number(), primary_key=True, autoincrement=True),
+        session_column(prefix),
+        Column("created", BigInteger, nullable=False),
+        Column("by", exact(255)),
+        Column("message", binary(), nullable=False),
+        Index(f"{prefix}inbound_session", "session", "no"),
+        sqlite_autoincrement=True,
     )
