@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.pool import NullPool
 
+from scallion.sql import shortcut
 from scallion.sql.engines import Database
 
 SYNC = {"asyncpg": "psycopg", "asyncmy": "pymysql"}
@@ -70,11 +71,22 @@ def dying_at_commit(database: Database, url: str, *, stored: bool, dialect: Any 
         cursor.execute("SELECT 1")  # raises what the driver raises for a connection that died
         raise AssertionError("the connection still lives")
 
+    def dies_at_once(cursor: Any, *statement: Any) -> int:
+        if not happened:
+            happened.append(True)
+            if stored:
+                send(cursor, *statement)
+            kill_all(url)
+        return send(cursor, *statement)
+
+    send = shortcut.send
+    shortcut.send = dies_at_once
     dialect.do_commit = dies
     try:
         yield happened
     finally:
         del dialect.do_commit
+        shortcut.send = send
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
 from checkpoints.databases import in_memory
 from checkpoints.kinds import told
 from checkpoints.test_storage import message
@@ -18,6 +19,7 @@ from langchain_core.messages import BaseMessage, HumanMessage, RemoveMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.message import add_messages
+from sqlalchemy import delete
 
 from scallion.sql.saver import SQLCheckpointer
 from scallion.sql.serde import StrictSerializer
@@ -227,9 +229,24 @@ step = st.tuples(
 def test_it_is_as_in_memory(migrated: Path, steps: list[tuple[str, int, int]]) -> None:
     engine = in_memory(migrated)
     with closing(engine.raw_connection()):
-        world = World([SQLCheckpointer(engine), SQLCheckpointer(engine)])
-        for step in steps:
-            world.do(*step)
-            world.check({"limit": 3})
-        world.check_all()
+        compare(World([SQLCheckpointer(engine), SQLCheckpointer(engine)]), steps)
     engine.dispose()
+
+
+def compare(world: World, steps: list[tuple[str, int, int]]) -> None:
+    """Do the steps, and look after each."""
+    for step in steps:
+        world.do(*step)
+        world.check({"limit": 3})
+    world.check_all()
+
+
+@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
+@settings(max_examples=max(3, EXAMPLES // 3), deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(step, min_size=5, max_size=20))
+def test_it_is_as_in_memory_on_a_server(saver: SQLCheckpointer, steps: list[tuple[str, int, int]]) -> None:
+    engine = saver.database.engine
+    saver.setup()
+    with engine.begin() as conn:
+        conn.execute(delete(saver.database.tables.sessions))
+    compare(World([SQLCheckpointer(engine), SQLCheckpointer(engine)]), steps)

@@ -93,6 +93,7 @@ def put(conn: Connection, t: Tables, memory: Memory, new: NewCheckpoint, now: An
     counted = {"version": known.claimed.version + 1, "bytes": known.claimed.bytes + added}
     sessions.advance(conn, t, known, changes | counted, now if new.session else None)
     if known.claimed.open_count:
+        known.lose_row()
         asking.move_on(conn, t, known.session, new)
     known.wrote(new.id, dict(new.versions), values)
     return known

@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from threading import Lock, RLock
@@ -23,23 +23,30 @@ from sqlalchemy import Connection, Engine, StaticPool
 from sqlalchemy.engine import URL
 
 from scallion.errors import Closed, ConfigurationError
-from scallion.sql import keyring, schema, sqlite
+from scallion.sql import keyring, schema, shortcut, sqlite
 from scallion.sql.cipher import cipher
 from scallion.sql.clock import Clock, stamp
 from scallion.sql.commits import Commits
 from scallion.sql.failures import Trial, Work
 from scallion.sql.loops import Loops
 from scallion.sql.opening import THREADS, async_made, file_of, opened
+from scallion.sql.statement import NoShortcut
 from scallion.sql.tables import Tables
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
+
+    from scallion.sql.memory import Known, Memory
 
 T = TypeVar("T")
 
 ASYNC_DRIVERS = ("postgresql+asyncpg", "mysql+asyncmy", "mariadb+asyncmy")
 """Drivers for asyncio alone. All others are awaited through threads: SQLite is seven times faster that way, psycopg
 twice, because what its asyncio side does in Python for each statement, its sync side does in C."""
+
+
+ORDERED = 64
+"""How many sessions one process can write to at once over the short way."""
 
 
 class Database:
@@ -69,6 +76,7 @@ class Database:
         self._ready = False
         keeps = self.is_sqlite and not self._is_given and not isinstance(self.engine.pool, StaticPool)
         self._at_hand = sqlite.AtHand(self.engine, self._file) if keeps else None
+        self._has_shortcut = shortcut.has_shortcut(self.engine, self.tables)
         self._inherited: list[Any] = []
         self._begin()
         _databases.add(self)
@@ -82,6 +90,9 @@ class Database:
         self._guard = Lock()
         self._single: Any = RLock() if isinstance(self.engine.pool, StaticPool) else nullcontext()
         self._commits = Commits() if self.is_sqlite else None
+        self._order: Sequence[AbstractContextManager[Any]] = [nullcontext()]
+        if self._has_shortcut:
+            self._order = [Lock() for _ in range(ORDERED)]
 
     def forking(self) -> None:
         """Close SQLite's files before a fork: a child must not have them open."""
@@ -127,6 +138,41 @@ class Database:
         if not self._ready:
             await self.asetup(self.auto_upgrade)
         return await self._awork(engine, self._keyed(work) if write else work, unsure)
+
+    def store(self, work: Work[Known], memory: Memory, thread: str) -> None:
+        """Do the write `work` to the session of `thread`, and remember what it learned.
+
+        In one process one write to a session follows another, as in the database.
+        """
+        with self._order[hash(thread) % len(self._order)]:
+            row = memory.rows.get(thread) if self._has_shortcut else None
+            if row is not None:
+                with suppress(NoShortcut):
+                    self._check_open()
+                    shortcut.written(self.engine, self.tables, work, row).keep()
+                    return
+            self.run(work, write=True).keep()
+
+    async def astore(self, work: Work[Known], memory: Memory, thread: str) -> None:
+        """As `store`, without blocking the event loop."""
+        if await self._async_engine() is None:
+            await self._in_thread(partial(self.store, work, memory, thread))
+        else:
+            (await self.arun(work, write=True)).keep()
+
+    def find(self, work: Work[T]) -> T:
+        """As `run`, for a read that may see each of its statements' own moment."""
+        if self._has_shortcut and self._ready:
+            with suppress(NoShortcut):
+                self._check_open()
+                return shortcut.read(self.engine, work)
+        return self.run(work)
+
+    async def afind(self, work: Work[T]) -> T:
+        """As `find`, without blocking the event loop."""
+        if await self._async_engine() is None:
+            return await self._in_thread(partial(self.find, work))
+        return await self.arun(work)
 
     def setup(self, upgrade: bool) -> None:
         """Check the schema; with `upgrade`, first bring it up to date if it is not."""

@@ -147,6 +147,8 @@ class Memory:
 
     def __init__(self) -> None:
         self._sessions: Shelf[int, Remembered] = Shelf(512)
+        self.rows: Shelf[str, Claimed | None] = Shelf(512)
+        """What the rows of sessions held when this process wrote to them last, by thread."""
         self.written: Shelf[tuple[str, str, str], Series] = Shelf(64, SERIES, lambda one: one.weight)
         self.read: Shelf[tuple[str, str, str], Series] = Shelf(64, SERIES, lambda one: one.weight)
         self.lines: Shelf[tuple[int, str], tuple[str, Mapping[Any, Any]]] = Shelf(64, SERIES, _weight_of_lines)
@@ -205,6 +207,7 @@ class Known:
         self._series: dict[tuple[str, str, str], Series] = {}
         self._ends: dict[str, int] = dict(self._present.ends)
         self._written: tuple[tuple[str, str], Parent] | None = None
+        self._row: Claimed | None = claimed
 
     def missing(self, blobs: Iterable[Blob]) -> dict[bytes, Blob]:
         """Those of which no item is known, by hash."""
@@ -259,8 +262,19 @@ class Known:
         """This transaction wrote this checkpoint, and the session's version counts it."""
         self._written = (self._ns, id), Parent(versions, values)
 
+    def changed(self, values: Mapping[str, Any]) -> None:
+        """This transaction changed columns of the session's row."""
+        if self._row is not None:
+            own = {name: value for name, value in values.items() if hasattr(self._row, name)}
+            self._row = replace(self._row, **own)
+
+    def lose_row(self) -> None:
+        """Others change the session's row in this transaction."""
+        self._row = None
+
     def keep(self) -> None:
         """Remember: the transaction is committed."""
+        self._memory.rows.put([(self._thread, self._row)])
         remembered = self._remembered
         remembered.ids.update(self._ids)
         remembered.learn_blobs(self._blobs)

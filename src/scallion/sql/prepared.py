@@ -1,12 +1,7 @@
-"""The statements that every turn runs, built once: building one costs more than running it.
-
-SQLite runs in the process, so that even SQLAlchemy's way to its driver is the larger part of the time. There a
-statement goes to the driver as the text that SQLAlchemy compiled: numbers, texts and bytes need no conversion.
-"""
+"""The statements that every turn runs, built once: building one costs more than running it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -26,55 +21,8 @@ from sqlalchemy import (
 )
 
 from scallion.sql.clock import ServerNow
+from scallion.sql.statement import Statement
 from scallion.sql.tables import Tables
-
-
-class Statement:
-    """One statement, to be run any number of times."""
-
-    def __init__(self, built: Any, dialect: str) -> None:
-        self._built = built
-        self._raw = dialect == "sqlite"
-        self._texts: dict[tuple[str, ...], tuple[str, Any]] = {}
-
-    def rows(self, conn: Connection, **parameters: Any) -> Sequence[Any]:
-        """The rows that it gives."""
-        if not self._raw:
-            return conn.execute(self._built, parameters).all()
-        text, values = self._text(conn, parameters)
-        found: Sequence[Any] = _driver(conn).execute(text, values(parameters)).fetchall()
-        return found
-
-    def run(self, conn: Connection, parameters: Mapping[str, Any]) -> int:
-        """How many rows it inserted or changed; -1 if the driver does not count."""
-        if not self._raw:
-            return conn.execute(self._built, parameters).rowcount
-        text, values = self._text(conn, parameters)
-        changed: int = _driver(conn).execute(text, values(parameters)).rowcount
-        return changed
-
-    def run_many(self, conn: Connection, rows: Sequence[Mapping[str, Any]]) -> int:
-        """As `run`, once for each row."""
-        if not self._raw:
-            return conn.execute(self._built, rows).rowcount
-        text, values = self._text(conn, rows[0])
-        changed: int = _driver(conn).executemany(text, map(values, rows)).rowcount
-        return changed
-
-    def _text(self, conn: Connection, parameters: Mapping[str, Any]) -> tuple[str, Any]:
-        """What the driver gets for parameters of these names, and what brings their values in its order."""
-        names = tuple(parameters)
-        found = self._texts.get(names)
-        if found is None:
-            compiled = self._built.compile(dialect=conn.dialect, column_keys=list(names))
-            own = compiled.params  # with what the statement itself gives, as the number of a LIMIT
-            order = compiled.positiontup
-            found = self._texts[names] = compiled.string, lambda given: [given.get(name, own[name]) for name in order]
-        return found
-
-
-def _driver(conn: Connection) -> Any:
-    return conn.connection.dbapi_connection
 
 
 class Prepared:
@@ -83,6 +31,8 @@ class Prepared:
     def __init__(self, t: Tables, dialect: str) -> None:
         self._t = t
         self._dialect = dialect
+        self.soles: dict[Any, str] = {}
+        """Whole writes as one statement, by their shapes."""
 
     @cached_property
     def claim(self) -> Statement:
@@ -189,7 +139,11 @@ class Prepared:
 
     @cached_property
     def _newest(self) -> Select[Any]:
-        return self._of_thread.order_by(self._t.checkpoints.c.id.desc()).limit(1)
+        s, c = self._t.sessions, self._t.checkpoints.alias("newest")
+        no = select(s.c.no).where(s.c.thread == bindparam("for_thread")).correlate(None).scalar_subquery()
+        here = select(c.c.id).where(c.c.session == no, c.c.ns == bindparam("within"))
+        last = here.order_by(c.c.id.desc()).limit(1).correlate(None).scalar_subquery()
+        return self._of_thread.where(self._t.checkpoints.c.id == last)  # one row of an index, however long the thread
 
     @cached_property
     def _owned(self) -> ColumnElement[bool]:

@@ -102,12 +102,12 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """The checkpoint that `config` names, or the newest of its thread and namespace."""
-        found = self.database.run(self._find(config))
+        found = self.database.find(self._find(config))
         return found and self._translation.tuple(*found)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """As `get_tuple`."""
-        found = await self.database.arun(self._find(config))
+        found = await self.database.afind(self._find(config))
         return found and self._translation.tuple(*found)
 
     def list(
@@ -146,7 +146,7 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
     ) -> RunnableConfig:
         """Store a checkpoint and move its session on, in one transaction. Raises NotSerializable."""
         work, stored = self._put(config, checkpoint, metadata, new_versions)
-        self.database.run(work, write=True).keep()
+        self.database.store(work, self._memory, stored["configurable"]["thread_id"])
         return stored
 
     async def aput(
@@ -158,20 +158,20 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
     ) -> RunnableConfig:
         """As `put`."""
         work, stored = self._put(config, checkpoint, metadata, new_versions)
-        (await self.database.arun(work, write=True)).keep()
+        await self.database.astore(work, self._memory, stored["configurable"]["thread_id"])
         return stored
 
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Store what a task wrote and the approvals that follow from it, at once. Raises NotSerializable."""
-        self.database.run(self._put_writes(config, writes, task_id, task_path), write=True).keep()
+        self.database.store(*self._put_writes(config, writes, task_id, task_path))
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """As `put_writes`."""
-        (await self.database.arun(self._put_writes(config, writes, task_id, task_path), write=True)).keep()
+        await self.database.astore(*self._put_writes(config, writes, task_id, task_path))
 
     def delete_thread(self, thread_id: str) -> None:
         """Delete the thread and everything that belongs to it."""
@@ -347,14 +347,16 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
 
         return work, {"configurable": place}
 
-    def _put_writes(self, config: RunnableConfig, rows: Sequence[tuple[str, Any]], task: str, path: str) -> Work[Known]:
+    def _put_writes(
+        self, config: RunnableConfig, rows: Sequence[tuple[str, Any]], task: str, path: str
+    ) -> tuple[Work[Known], Memory, str]:
         new = self._translation.writes(config, rows, task, path)
 
         def work(conn: Connection) -> Known:
             now = clock.stamp(conn, self.database.clock)
             return writes.put(conn, self.database.tables, self._memory, new, now)
 
-        return work
+        return work, self._memory, new.thread
 
 
 _Past = tuple[StoredCheckpoint, lineage.History, checkpoints.Contents]

@@ -150,6 +150,7 @@ def advance(conn: Connection, t: Tables, known: Known, changes: Mapping[str, Any
         values["status"] = "paused" if known.claimed.open_count else values["progress"]
     if isinstance(now, int):
         values["updated"] = now
+    known.changed(values)
     here = prepared(conn, t)
     (here.advance if now is None or isinstance(now, int) else here.advance_now).run(conn, values)
     if known.claimed.tag_count and now is not None:

@@ -58,6 +58,8 @@ def put(conn: Connection, t: Tables, memory: Memory, new: NewWrites, now: Any) -
     if failed or added:
         changes = {"bytes": known.claimed.bytes + added} | ({"progress": "failed"} if failed else {})
         sessions.advance(conn, t, known, changes, now if failed else None)
+    if new.questions or known.claimed.open_count:
+        known.lose_row()
     if new.questions:
         place = replace(new.place, owner=known.claimed.owner or new.place.owner)
         asking.ask(conn, t, known.session, place, new.questions, now)
