@@ -266,3 +266,22 @@ def test_metadata_is_plain_data(saver: SQLCheckpointer, metadata: dict[str, Any]
     with pytest.raises(NotSerializable) as refused:
         saver.put(config, empty_checkpoint(), metadata, {})  # type: ignore[arg-type]
     assert refused.value.channel == "metadata"
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"source": "loop", "step": 3, "parents": {}, "user": "ana", "agent": "desk"},
+        {"source": "fork", "step": -1, "parents": {"": "0001"}, "user": "\ud800", "agent": 2**80, "owner": "Zoë"},
+        {"source": "loop", "step": 0, "parents": {"": {}}, "user": None, "agent": ["a"], "ls_integration": {"a": 1}},
+        {},
+    ],
+)
+def test_metadata_that_the_form_has_and_other_comes_back(saver: SQLCheckpointer, metadata: Any) -> None:
+    config: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+    for _ in range(2):
+        stored = saver.put(config, empty_checkpoint(), metadata, {})
+        found = saver.get_tuple(stored)
+        assert found is not None
+        assert found.metadata == metadata
+        assert next(iter(saver.list(config, filter=metadata))).config == found.config

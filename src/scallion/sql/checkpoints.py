@@ -26,6 +26,8 @@ Told = Callable[[Connection, Tables, Known], Mapping[str, Any]]
 LEAVES, METADATA = "checkpoints.leaves", "checkpoints.metadata"
 FORM = "form"
 """The type of the items that hold forms."""
+SHARED = ("source", "parents", "owner", "user", "agent", "lc_agent_name", "ls_integration")
+"""Metadata that few values are seen of in one thread: what they are is part of the form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +160,16 @@ def _values(
 def _form(new: NewCheckpoint | StoredCheckpoint, names: Sequence[str]) -> Blob:
     seen = [[node, list(versions)] for node, versions in new.seen.items()]
     fixed = {key: value for key, value in new.fixed.items() if key != "ts"}
-    return Blob(FORM, pack([fixed, list(new.versions), seen, list(names)]))
+    return Blob(FORM, pack([fixed, list(new.versions), seen, list(names), _shared(new.metadata)]))
+
+
+def _shared(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """What the form has of the metadata: plain texts, and that there are no parents."""
+    return {name: value for name in SHARED if _is_plain(value := metadata.get(name))}
+
+
+def _is_plain(value: Any) -> bool:
+    return value == {} if isinstance(value, dict) else isinstance(value, str) and value.isascii()
 
 
 def _leaves(new: NewCheckpoint | StoredCheckpoint, values: Sequence[Leaf]) -> bytes:
@@ -173,11 +184,13 @@ def _insert(
     place = known.session, new.ns, new.id
     run = run if isinstance(run := new.metadata.get("run_id"), str) else None
     _check(new, run)
+    shared = _shared(new.metadata)
+    own = {name: value for name, value in new.metadata.items() if name not in shared}
     values = {
         "parent": new.parent,
         "form": known.item(form.hash),
         "leaves": t.cipher.seal(leaves, LEAVES, *place),
-        "metadata": t.cipher.seal_text(json.dumps(new.metadata), METADATA, *place),
+        "metadata": t.cipher.seal_text(json.dumps(own), METADATA, *place),
         "run": run,
     }
     key = {"session": known.session, "ns": new.ns, "id": new.id}
@@ -267,7 +280,7 @@ def page(
 def _stored(t: Tables, row: Row[Any]) -> StoredCheckpoint:
     session, ns, id, parent, form, leaves, metadata, thread, generation, shape = tuple(row)
     numbers: Iterator[Any] = iter(unpack(t.cipher.open(bytes(leaves), LEAVES, session, ns, id)))
-    fixed, names, seen, kept = unpack(t.cipher.open(bytes(shape), ITEM, session, form))
+    fixed, names, seen, kept, *shared = unpack(t.cipher.open(bytes(shape), ITEM, session, form))
     fixed["ts"] = next(numbers)
     return StoredCheckpoint(
         session=session,
@@ -280,7 +293,7 @@ def _stored(t: Tables, row: Row[Any]) -> StoredCheckpoint:
         versions={name: next(numbers) for name in names},
         seen={node: {name: next(numbers) for name in channels} for node, channels in seen},
         values={name: next(numbers) for name in kept},
-        metadata=json.loads(t.cipher.open_text(metadata, METADATA, session, ns, id)),
+        metadata=dict(*shared) | json.loads(t.cipher.open_text(metadata, METADATA, session, ns, id)),
         past=next(numbers, {}),
     )
 
