@@ -91,4 +91,4 @@ def fitting(name: str | None, length: int = 255) -> str | None:
 
 
 def _whole(name: str) -> str:
-    return name.encode("utf-8", "replace").decode()
+    return name if name.isascii() else name.encode("utf-8", "replace").decode()

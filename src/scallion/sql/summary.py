@@ -93,7 +93,8 @@ def shown(message: Any) -> str:
         )
         content = " ".join(part for part in parts if isinstance(part, str))
     line = " ".join(str(content or "")[: 4 * LENGTH].replace("\0", " ").split())
-    return line[:LENGTH].rstrip().encode("utf-8", "replace").decode()
+    line = line[:LENGTH].rstrip()
+    return line if line.isascii() else line.encode("utf-8", "replace").decode()
 
 
 def _content(message: Any) -> Any:
