@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from sqlalchemy import Connection, event, text
+from sqlalchemy import Connection, event, insert, select, text
 
 from scallion.errors import StorageError
 from scallion.sql.saver import SQLCheckpointer
@@ -209,3 +210,22 @@ def test_a_signal_at_the_commit_has_nothing_done_twice(signalled: Busy, coming: 
     assert [one.result(10) for one in futures] == outcome
     query = text("SELECT name FROM notes ORDER BY name")
     assert signalled.database.run(lambda conn: conn.execute(query).scalars().all()) == ["a", "c"]
+
+
+def test_an_interrupt_that_somebody_keeps_locks_nobody_out(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'a.db'}"
+    with SQLCheckpointer(url) as saver:
+        saver.setup()
+
+        def broken(conn: Connection) -> None:
+            conn.execute(insert(saver.database.tables.keyring).values(no=1, id="never", since=1))
+            rows = conn.execute(select(saver.database.tables.keyring))
+            raise KeyboardInterrupt(rows)
+
+        with pytest.raises(KeyboardInterrupt) as kept:
+            saver.database.run(broken, write=True)
+        other = sqlite3.connect(tmp_path / "a.db", timeout=0, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        assert other.execute("SELECT count(*) FROM keyring").fetchone() == (0,)
+        other.close()
+    assert kept.value.args

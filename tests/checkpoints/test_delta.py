@@ -294,7 +294,7 @@ def test_what_is_pruned_while_it_is_read(saver: SQLCheckpointer, call: str, monk
 
 @sync_kinds
 def test_a_checkpoint_whose_parent_was_pruned_meanwhile(saver: SQLCheckpointer) -> None:
-    """Its values are not what is left of them. The thread can be pruned all the same."""
+    """It would take a value with it that nobody has any more."""
     graph = graph_of(saver)
     graph.invoke({"messages": [message(1)], "count": 0}, config())
     before = saver.get_tuple(config())
@@ -302,7 +302,24 @@ def test_a_checkpoint_whose_parent_was_pruned_meanwhile(saver: SQLCheckpointer) 
     graph.invoke({"messages": [message(2)]}, config())
     saver.prune(["t"])
     late = {**before.checkpoint, "id": empty_checkpoint()["id"]}
-    saver.put(before.config, late, before.metadata, {})  # type: ignore[arg-type]
+    newest = graph.get_state(config()).values
     with pytest.raises(StorageError, match="is gone"):
-        graph.get_state(config())
+        saver.put(before.config, late, before.metadata, {})  # type: ignore[arg-type]
     saver.prune(["t"])
+    assert graph.get_state(config()).values == newest
+
+
+@everywhere
+def test_a_checkpoint_whose_parent_is_gone_is_refused(saver: SQLCheckpointer) -> None:
+    def over(state: State) -> dict[str, Any]:
+        if state["messages"][-1].content == "over":
+            saver.delete_thread("t")
+        return {"messages": [HumanMessage("answer")]}
+
+    graph = StateGraph(State).add_node("over", over).add_edge(START, "over").compile(checkpointer=saver)
+    given = [{"messages": [HumanMessage(text)], "count": 0} for text in ("first", "over", "again")]
+    graph.invoke(given[0], config())
+    with pytest.raises(StorageError, match="is gone"):
+        graph.invoke(given[1], config())
+    assert len(graph.invoke(given[2], config())["messages"]) == 2
+    assert len(graph.get_state(config()).values["messages"]) == 2

@@ -419,3 +419,37 @@ def test_what_began_before_a_change_of_keys_is_done_with_the_new_one(
     with SQLCheckpointer(database, key=TWO) as saver:
         assert saver.approvals.list(None).items
         assert finish(saver) == "done"
+
+
+KEYS = {"1": ONE, "2": TWO, "-": None}
+
+
+@pytest.mark.parametrize("order", ["12", "21"])
+@pytest.mark.parametrize("changes", ["2", "21", "2121"])
+def test_who_has_all_keys_seals_with_that_of_the_database(database: str, order: str, changes: str) -> None:
+    with SQLCheckpointer(database, key=ONE) as first:
+        ask(first)
+    with SQLCheckpointer(database, key=[KEYS[one] for one in order]) as worker:
+        Loop(worker).graph.invoke({"messages": [HumanMessage("before")]}, place("before"))
+        for key in changes:
+            with SQLCheckpointer(database, key=[ONE, TWO]) as operator:
+                operator.rekey(KEYS[key])
+            Loop(worker).graph.invoke({"messages": [HumanMessage("after")]}, place(f"after {key}"))
+            with SQLCheckpointer(database, key=KEYS[key]) as alone:
+                assert {one.thread for one in alone.sessions.list().items} >= {"t", "before", f"after {key}"}
+                assert len(list(alone.list(place(f"after {key}")))) > 1
+
+
+def place(thread: str) -> Any:
+    return {"configurable": {"thread_id": thread}}
+
+
+@pytest.mark.parametrize("changes", ["12-", "121-", "1-12", "-1-1", "1--2"])
+def test_one_saver_changes_its_key_again_and_again(database: str, changes: str) -> None:
+    with SQLCheckpointer(database, key=KEYS[changes[0]]) as saver:
+        ask(saver)
+        for key in changes[1:]:
+            saver.rekey(KEYS[key])
+            with SQLCheckpointer(database, key=KEYS[key]) as fresh:
+                assert fresh.get_tuple(CONFIG) == saver.get_tuple(CONFIG)
+        assert finish(saver) == "done"

@@ -14,11 +14,13 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, and_, or_, select, update
 
+from scallion.errors import StorageError
 from scallion.sql import asking, items, names, sessions, writes
 from scallion.sql.cipher import ITEM
 from scallion.sql.encoding import Blob, Leaf, Many, Plan, blobs, is_runs, leaf, pack, references, unpack
 from scallion.sql.memory import Known, Listed, Memory, Parent, Remembered
 from scallion.sql.prepared import prepared
+from scallion.sql.summary import COUNTERS
 from scallion.sql.tables import Tables
 
 Versions = Mapping[str, Any]
@@ -122,7 +124,16 @@ def restore(conn: Connection, t: Tables, known: Known, stored: StoredCheckpoint)
 def _parent(conn: Connection, t: Tables, known: Known, new: NewCheckpoint) -> Parent | StoredCheckpoint | None:
     if new.parent is None:
         return None
-    return known.parent(new.parent) or row(conn, t, known.session, new.ns, new.parent)
+    found = known.parent(new.parent) or row(conn, t, known.session, new.ns, new.parent)
+    if found is None and any(name not in new.present for name in new.metadata.get(COUNTERS) or ()):
+        raise gone(new.thread, new.parent)  # a delta channel's value would be lost, and the thread unreadable
+    return found
+
+
+def gone(thread: str, id: str) -> StorageError:
+    """The error for a checkpoint that the values of delta channels depend on."""
+    what = f"the checkpoint {id!r} of thread {thread!r} is gone"
+    return StorageError(f"{what}, as by a prune meanwhile: read the newest, and go on from it")
 
 
 def _kept(new: NewCheckpoint, parent: Parent | StoredCheckpoint | None) -> dict[str, Leaf]:

@@ -68,9 +68,16 @@ class Cipher:
         """What may stand for the hash of an item in the session: the digest for new items first."""
         return [hash]
 
-    def turn_to(self, id: str | None) -> bool:
-        """Seal with the key of this id from here on; False if it is not there."""
+    def has(self, id: str | None) -> bool:
+        """Whether it can seal with the key of this id."""
         return id is None
+
+    def turn_to(self, id: str | None) -> bool:
+        """Seal with the key of this id from here on, which the database has as long as a transaction holds it.
+
+        False if it is not there.
+        """
+        return self.has(id)
 
     def knows(self, data: bytes) -> bool:
         """Whether it may have sealed this."""
@@ -96,7 +103,6 @@ class AesGcm(Cipher):
         self._digests = {_id(key).hex(): blake2b(key=key, person=b"scallion digests").digest() for key in keys}
         self.ids = list(self._digests)
         self.current: str = self.ids[0]
-        self._left: set[str] = set()
 
     def seal(self, data: bytes, *place: str | int) -> bytes:
         """As the cipher that it replaces."""
@@ -124,13 +130,15 @@ class AesGcm(Cipher):
         """As the cipher that it replaces."""
         return self.open(_bytes(text), *place).decode("utf-8", "surrogatepass")
 
+    def has(self, id: str | None) -> bool:
+        """As the cipher that it replaces."""
+        return id in self._digests
+
     def turn_to(self, id: str | None) -> bool:
-        """As the cipher that it replaces; a key that was left is not taken up again, whoever is late."""
+        """As the cipher that it replaces."""
         if id is None or id not in self._digests:
             return False
-        if id != self.current and id not in self._left:
-            self._left.add(self.current)
-            self.current = id
+        self.current = id
         return True
 
     def knows(self, data: bytes) -> bool:
@@ -154,6 +162,14 @@ class Turning(Cipher):
         self.ids = [*after.ids, *before.ids]
         self.current = after.current or (before.current and DECRYPTING + before.current)
         self.overhead = after.overhead
+
+    def has(self, id: str | None) -> bool:
+        """As the cipher that it replaces."""
+        return id in (self.current, self._after.current) or self._before.has(id)
+
+    def knows(self, data: bytes) -> bool:
+        """As the cipher that it replaces."""
+        return any(cipher.knows(data) for cipher in self._both)
 
     def turn_to(self, id: str | None) -> bool:
         """From the one to the other, as soon as the database has turned, and not back."""

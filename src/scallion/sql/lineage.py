@@ -11,7 +11,6 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from scallion.errors import StorageError
 from scallion.sql import checkpoints, writes
 from scallion.sql.checkpoints import StoredCheckpoint
 from scallion.sql.encoding import Leaf
@@ -54,16 +53,10 @@ def history(
         if not wanted:
             break
     if whole and wanted and oldest.parent is not None:
-        raise gone(of.thread, oldest.parent)
+        raise checkpoints.gone(of.thread, oldest.parent)
     for those in found.writes.values():
         those.reverse()
     return found
-
-
-def gone(thread: str, id: str) -> StorageError:
-    """The error for a checkpoint that the values of delta channels depend on."""
-    what = f"the checkpoint {id!r} of thread {thread!r} is gone"
-    return StorageError(f"{what}, as by a prune meanwhile: read the newest, and go on from it")
 
 
 def _take_past(found: History, wanted: set[str], stored: StoredCheckpoint) -> None:

@@ -296,7 +296,7 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
             stored = checkpoints.find(conn, t, *key)
             if stored is None:
                 if key[2] is not None:
-                    raise lineage.gone(key[0], key[2])
+                    raise checkpoints.gone(key[0], key[2])
                 return None
             past = lineage.history(conn, t, stored, channels)
             leaves = [leaf for written in past.writes.values() for _, leaf in written]

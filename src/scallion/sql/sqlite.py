@@ -57,6 +57,7 @@ def prepare(engine: Engine) -> None:
     """Have every new connection of the engine set up."""
     if not event.contains(engine, "connect", _connected):
         event.listen(engine, "connect", _connected)
+        event.listen(engine, "invalidate", _given_up)
 
 
 def _connected(connection: Any, record: Any) -> None:
@@ -65,6 +66,11 @@ def _connected(connection: Any, record: Any) -> None:
     for pragma in PRAGMAS:
         cursor.execute(pragma)
     cursor.close()
+
+
+def _given_up(connection: Any, record: Any, error: Any) -> None:
+    """SQLAlchemy only closes it, and as long as anybody keeps the error, a cursor would keep the transaction open."""
+    connection.rollback()
 
 
 @contextmanager
