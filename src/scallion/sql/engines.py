@@ -29,7 +29,7 @@ from scallion.sql.clock import Clock, stamp
 from scallion.sql.commits import Commits
 from scallion.sql.failures import Trial, Work
 from scallion.sql.loops import Loops
-from scallion.sql.opening import THREADS, async_made, file_of, opened
+from scallion.sql.opening import THREADS, async_made, file_of, isolate, opened
 from scallion.sql.statement import NoShortcut
 from scallion.sql.tables import Tables
 
@@ -291,8 +291,11 @@ class Database:
         with gate, self._single:
             self._check_open()  # again: it may have been closed while this waited
             if not self.is_sqlite:
-                with self.engine.begin() as conn:
-                    yield conn
+                with self.engine.connect() as conn:
+                    if self._is_given:
+                        isolate(conn)
+                    with conn.begin():
+                        yield conn
             else:
                 at_hand = self._at_hand.connection() if self._at_hand is not None else self.engine.connect()
                 with at_hand as conn, sqlite.transaction(conn, write):
@@ -303,8 +306,11 @@ class Database:
         while True:
             with trial:
                 self._check_open()
-                async with engine.begin() as conn:
-                    return await conn.run_sync(trial.run)
+                async with engine.connect() as conn:
+                    if self._given_async is not None:
+                        await conn.run_sync(isolate)
+                    async with conn.begin():
+                        return await conn.run_sync(trial.run)
             await asyncio.sleep(trial.pause)
 
     def _check_open(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Engine, StaticPool, create_engine
+from sqlalchemy import Connection, Engine, StaticPool, create_engine
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SYNC_DRIVERS = {
     "postgresql+asyncpg": "postgresql+psycopg",
+    "postgresql+psycopg_async": "postgresql+psycopg",
     "mysql+asyncmy": "mysql+pymysql",
     "mariadb+asyncmy": "mariadb+pymysql",
     "sqlite+aiosqlite": "sqlite",
@@ -34,17 +35,42 @@ def opened(target: str | URL | Engine | AsyncEngine) -> tuple[URL, Engine, Async
     """The URL, the engine for sync calls, and the async engine if one was given. Raises ConfigurationError."""
     if isinstance(target, str | URL):
         url = parsed(target)
-        with driver(url):
-            return url, _made(url), None
+        return url, _sync_made(url), None
     if isinstance(target, Engine):
         if target.dialect.name == "sqlite":
             sqlite.prepare(target)
         return target.url, target, None
     if hasattr(target, "sync_engine"):
-        if target.url.get_backend_name() == "sqlite":  # threads serve it better than its async driver
-            return target.url, _made(target.url), None
-        return target.url, _made(target.url), target
+        is_sqlite = target.url.get_backend_name() == "sqlite"  # threads serve it better than its async driver
+        return target.url, _sync_made(target.url), None if is_sqlite else target
     raise ConfigurationError(f"a URL, an Engine or an AsyncEngine is needed, not {type(target).__name__}")
+
+
+def isolate(conn: Connection) -> None:
+    """Have a connection of somebody else's engine run our transactions as our own do, until it is given back.
+
+    Raises ConfigurationError where its driver was told to commit each statement and SQLAlchemy does not know of it:
+    that would have to be turned off, and nobody would turn it on again for the connection's other users.
+    """
+    if CHECKED not in conn.info and "isolation_level" not in conn.engine.get_execution_options():
+        raw: Any = conn.connection.dbapi_connection
+        dialect = conn.dialect
+        if dialect.detect_autocommit_setting(raw):
+            dialect.reset_isolation_level(raw)
+            if not dialect.detect_autocommit_setting(raw):
+                dialect.set_isolation_level(raw, "AUTOCOMMIT")
+                raise ConfigurationError(AUTOCOMMIT)
+        conn.info[CHECKED] = True
+    conn.execution_options(isolation_level=ISOLATION)
+
+
+CHECKED = "scallion: its driver begins transactions"
+"""Noted with each connection, as long as it lives."""
+
+AUTOCOMMIT = (
+    "the driver of this engine commits each statement by itself: tell the engine instead, "
+    'create_engine(..., isolation_level="AUTOCOMMIT"), or give a URL'
+)
 
 
 def parsed(target: str | URL) -> URL:
@@ -79,8 +105,11 @@ DRIVERS = {
 """What to write instead of a name that leads nowhere."""
 
 
+ISOLATION: Any = "READ COMMITTED"
+"""Of our transactions on servers."""
+
 SERVER: dict[str, Any] = {
-    "isolation_level": "READ COMMITTED",
+    "isolation_level": ISOLATION,
     "pool_size": THREADS,
     "max_overflow": 15 - THREADS,
     "pool_timeout": 60,
@@ -113,6 +142,12 @@ def driver(url: URL) -> Iterator[None]:
 
 OURS = {*SYNC_DRIVERS, *SYNC_DRIVERS.values(), "postgresql"}
 """Names of drivers that the extras bring; `mysql` alone is not among them."""
+
+
+def _sync_made(url: URL) -> Engine:
+    """An engine for sync calls. Raises ConfigurationError."""
+    with driver(url):
+        return _made(url)
 
 
 def _made(url: URL) -> Engine:

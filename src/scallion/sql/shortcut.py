@@ -93,6 +93,7 @@ def _cursor(engine: Engine) -> Iterator[Any]:
     try:
         with engine.connect() as conn:
             raw: Any = conn.connection.dbapi_connection
+            before = raw.autocommit
             raw.autocommit = True
             try:
                 yield raw.cursor()
@@ -100,7 +101,7 @@ def _cursor(engine: Engine) -> Iterator[Any]:
                 if raw.closed or raw.info.transaction_status:
                     conn.invalidate()
                 else:
-                    raw.autocommit = False
+                    raw.autocommit = before
     except (SQLAlchemyError, engine.dialect.loaded_dbapi.Error, OSError):
         raise NoShortcut from None
 

@@ -81,6 +81,8 @@ def transaction(conn: Connection, write: bool) -> Iterator[None]:
     """
     with conn.begin():
         raw: Any = conn.connection.dbapi_connection
+        if raw.in_transaction:  # one that an engine of somebody else's began by itself
+            raw.execute("ROLLBACK")
         raw.execute("BEGIN IMMEDIATE" if write else "BEGIN")
         yield
 
