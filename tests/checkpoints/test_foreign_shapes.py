@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+import operator
+from collections.abc import Callable
+from typing import Annotated, Any, TypedDict
 
 import pytest
 from checkpoints.databases import everywhere, sync_kinds
 from checkpoints.foreign_graphs import CONFIG, run, run_in, statuses
 from checkpoints.shapes_that_ask import NOTHING, SHAPES, asks, child, graph
-from langgraph.types import Command
+from langgraph.graph import START, StateGraph
+from langgraph.types import Command, interrupt
 
 from scallion import NotPaused, respond
+from scallion.errors import DecisionError
 from scallion.sql.saver import SQLCheckpointer
 
 shapes = pytest.mark.parametrize("shape", SHAPES)
@@ -185,3 +189,30 @@ def test_a_replay_asks_anew(saver: SQLCheckpointer, shape: str) -> None:
         made.invoke(None, paused)
         waiting = pending(saver)
         assert len(waiting) == 1
+
+
+class Asked(TypedDict, total=False):
+    log: Annotated[list[str], operator.add]
+
+
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+def test_a_subgraph_that_ended_beside_a_task_that_waits_is_answered(
+    saver: SQLCheckpointer, durability: Any
+) -> None:
+    def put(what: str) -> Callable[[Asked], Any]:
+        return lambda state: {"log": [str(interrupt(what))]}
+
+    inner = StateGraph(Asked).add_node("inner", put("inner?")).add_edge(START, "inner").compile()
+    both = StateGraph(Asked).add_node("sub", inner).add_node("own", put("own?"))
+    graph = both.add_edge(START, "sub").add_edge(START, "own").compile(checkpointer=saver)
+    config: Any = {"configurable": {"thread_id": "t"}}
+    graph.invoke({"log": []}, config, durability=durability)
+    first = next(one for one in saver.approvals.list().items if one.description == "inner?")
+    saver.approvals.decide(first.id, respond("yes"))
+    graph.invoke(saver.command_for("t"), config, durability=durability)
+    assert {one.description: one.status for one in saver.approvals.list(None).items} == {
+        "inner?": "used",
+        "own?": "pending",
+    }
+    with pytest.raises(DecisionError):
+        saver.command_for("t")

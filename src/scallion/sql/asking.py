@@ -136,8 +136,13 @@ def _expiry(value: Any, asked: Approval, now: Any) -> Any:
 
 
 def finish(conn: Connection, t: Tables, session: int, place: Place) -> None:
-    """The task came to its end: its answers are used."""
+    """The task came to its end: its answers are used, and those of the subgraph that it ran."""
     _use(conn, t, session, place, except_ids=())
+    a = t.approvals.c
+    # Where durability is "exit", a subgraph that ends writes nothing. The task's id is part of its namespace.
+    below = or_(a.ns.endswith(f":{place.task}", autoescape=True), a.ns.contains(f":{place.task}|", autoescape=True))
+    inner = and_(a.session == session, a.root == place.root, below, a.status.in_(OPEN))
+    conn.execute(update(t.approvals).where(inner).values(status="used"))
     sessions.recount(conn, t, session)
 
 
