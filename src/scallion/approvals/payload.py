@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -28,6 +29,7 @@ def payload(
     args_schema: Mapping[str, Any] | None = None,
     schema: Mapping[str, Any] | None = None,
     path: tuple[str, ...] = (),
+    layer: str = "",
     requested_by: str | None = None,
     owner: str | None = None,
     expires_in: float | None = None,
@@ -35,7 +37,8 @@ def payload(
 ) -> dict[str, Any]:
     """The interrupt's value for one approval: plain JSON data.
 
-    `expires_in`: seconds; a saver with a clock of its own counts them by that. `problem`: why it is asked again.
+    `layer`: the filter that asks, empty for a tool. `problem`: why it is asked again. `expires_in`: seconds; a saver
+    with a clock of its own counts them by that.
     """
     call = call or {}
     now = datetime.now(UTC)
@@ -45,12 +48,13 @@ def payload(
         "kind": kind,
         "tool_call_id": call.get("id"),
         "name": call.get("name"),
-        "args": call.get("args"),
+        "args": deepcopy(call.get("args")),
         "args_schema": args_schema,
         "schema": schema,
         "description": description,
         "allowed": list(allowed),
         "path": list(path),
+        "layer": layer,
         "requested_by": requested_by,
         "owner": owner,
         "created_at": now.isoformat(),

@@ -43,6 +43,10 @@ class Policy:
         if (self.on_expire, self.deciders, self.not_requester, self.quorum) != ("reject", None, False, 1):
             raise ConfigurationError("Policy(on_expire=, deciders=, not_requester=, quorum=) are not enforced yet")
 
+    def is_stricter_than(self, shown: Mapping[str, Any]) -> bool:
+        """Whether it allows less than what was `allowed` when a person was asked."""
+        return not set(shown["allowed"]) <= set(self.allowed)
+
     def description(self, call: Mapping[str, Any]) -> str:
         """What the person reads about the call."""
         if callable(self.describe):

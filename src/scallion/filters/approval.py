@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from langchain_core.messages import ToolMessage
-
+from scallion.approvals.decisions import read
 from scallion.approvals.policy import Policy
 from scallion.errors import ConfigurationError
+from scallion.filters.clearance import RAN, decided, refusal, with_notice
 from scallion.filters.filter import Filter
-from scallion.filters.pausing import pause, was_asked
-from scallion.values import Decision, ToolReply, ToolRequest
+from scallion.filters.pausing import ask_about, verdicts_here, was_asked
+from scallion.filters.verdicts import RUNS, Verdicts
+from scallion.values import ToolReply, ToolRequest
 
 Verdict = bool | Policy | None
 Predicate = Callable[[Mapping[str, Any]], Verdict]
@@ -41,21 +41,20 @@ class Approval(Filter):
 
     def around_tool(self, request: ToolRequest, state: Any, next: Any) -> ToolReply:
         """Ask where the policy says so, and do what was decided."""
-        asked = was_asked()
-        policy = self._policy(request)
+        verdicts, asked = verdicts_here(), was_asked()
+        if not asked and (known := verdicts.about(self.name, request)) is not None:
+            return _as_known(known, request, next, verdicts)
+        policy = verdicts.judge(self, request)
         if policy is None and not asked:
             reply: ToolReply = next(request)
             return reply
-        policy = policy or Policy()
-        decision = pause(
-            policy.description(request.call),
-            kind="tool_call",
-            allowed=tuple(policy.allowed),
-            expires_in=policy.expires_in,
-        )
-        return _carry_out(decision, request, next)
+        decision = ask_about(request, policy or Policy(), self.name, RAN if verdicts.was_spent else "")
+        if decision.type not in RUNS:
+            return refusal(decision, request, ran=bool(verdicts.runs))
+        return _run(decided(decision, request), request, next, verdicts)
 
-    def _policy(self, request: ToolRequest) -> Policy | None:
+    def policy(self, request: ToolRequest) -> Policy | None:
+        """How the call is approved; None where nobody is asked."""
         name = request.call["name"]
         if name in self._policies:
             return self._policies[name]
@@ -97,27 +96,15 @@ def _verdict(verdict: Any, where: str) -> Policy | None:
     raise ConfigurationError(f"approval of {where}: True, False or a Policy, not {verdict!r}")
 
 
-def _carry_out(decision: Decision, request: ToolRequest, next: Any) -> ToolReply:
-    if decision.type == "approve":
-        reply: ToolReply = next(request)
+def _as_known(known: Mapping[str, Any], request: ToolRequest, next: Any, verdicts: Verdicts) -> ToolReply:
+    """A filter around the gate calls again: nobody is asked twice about one call."""
+    if known["granted"] is None:
+        return refusal(read(known["decision"]), request, ran=bool(verdicts.runs))
+    return _run(request.replace(call={**request.call, "args": dict(known["granted"])}), request, next, verdicts)
+
+
+def _run(granted: ToolRequest, request: ToolRequest, next: Any, verdicts: Verdicts) -> ToolReply:
+    reply: ToolReply = next(granted)
+    if granted.call["args"] == request.call["args"] or verdicts.told or verdicts.refusal() is not None:
         return reply
-    if decision.type == "edit":
-        return _run_edited(dict(decision.args or {}), request, next)
-    if decision.type == "respond":
-        content = decision.message if isinstance(decision.message, str) else json.dumps(decision.message)
-        return ToolReply(ToolMessage(content, tool_call_id=request.call["id"], name=request.call["name"]))
-    reason = f": {decision.message}" if decision.message else "."
-    return _refused(request, f"A person rejected this call; it did not run{reason}")
-
-
-def _run_edited(args: dict[str, Any], request: ToolRequest, next: Any) -> ToolReply:
-    reply: ToolReply = next(request.replace(call={**request.call, "args": args}))
-    notice = f"A person changed this call before it ran. It ran with these arguments: {json.dumps(args, default=str)}"
-    content = reply.message.content
-    told: Any = f"{notice}\n\n{content}" if isinstance(content, str) else [{"type": "text", "text": notice}, *content]
-    return reply.replace(message=reply.message.model_copy(update={"content": told}))
-
-
-def _refused(request: ToolRequest, text: str) -> ToolReply:
-    message = ToolMessage(text, tool_call_id=request.call["id"], name=request.call["name"], status="error")
-    return ToolReply(message)
+    return with_notice(reply, granted.call["args"], ran=False)

@@ -175,6 +175,8 @@ def _check_state(one: Filter) -> None:
         raise ConfigurationError(f'filter {one.name!r}: scope is "turn" or "thread", not {one.scope!r}')
     if one.on_error not in ("fail", "ignore"):
         raise ConfigurationError(f'filter {one.name!r}: on_error is "fail" or "ignore", not {one.on_error!r}')
+    if one.can_pause and one.on_error == "ignore":
+        raise ConfigurationError(f'filter {one.name!r} asks people: it cannot have on_error="ignore", and fail open')
     try:
         reducers(one.state_schema)
     except Exception as error:

@@ -79,6 +79,16 @@ class Frame:
         return {"layer": self.layer, "done": done, "open": inner, "pauses": list(self.pauses or ())}
 
 
+def asked_at(record: Record, number: int) -> Mapping[str, Any] | None:
+    """The question whose answer has this place, if a frame that is open asked it."""
+    for entry in record["pauses"]:
+        if entry["n"] == number:
+            payload: Mapping[str, Any] | None = entry["payload"]
+            return payload
+    found = (asked_at(inner, number) for inner in record["open"].values())
+    return next((one for one in found if one is not None), None)
+
+
 class Wire:
     """How the replies of one chain are stored in a journal and read back."""
 

@@ -22,6 +22,7 @@ from scallion.events import FilterActed
 from scallion.filters.filter import CHAINS, Chain, Filter, check, is_async
 from scallion.filters.journal import Frame, Record, Wire, current_frame, load_error
 from scallion.filters.state import Fold, State, StateRules, States
+from scallion.filters.verdicts import Verdicts
 from scallion.values import ChatReply, Completed, ToolReply
 
 Innermost = Callable[[Any, Frame], Any]
@@ -51,7 +52,7 @@ class Run:
 
     __slots__ = (
         *("answers", "config", "emit", "extra", "fold", "free", "lasting"),
-        *("path", "pausing", "running", "states", "subject", "wire"),
+        *("path", "pausing", "running", "states", "subject", "verdicts", "wire"),
     )
 
     def __init__(
@@ -66,6 +67,7 @@ class Run:
         subject: Mapping[str, Any] | None = None,
         lasting: bool = True,
         extra: Any = None,
+        verdicts: Verdicts | None = None,
     ) -> None:
         self.wire = wire
         self.fold = fold
@@ -79,6 +81,8 @@ class Run:
         """Whether a pause can be kept: not without a checkpointer."""
         self.extra = extra
         """What the innermost call needs of the node that runs the chain."""
+        self.verdicts = verdicts or Verdicts()
+        """What was decided about the call, in the tool chain."""
         self.running: set[asyncio.Future[None]] = set()
         """The `next` calls of async hooks that have not ended."""
         self.config: Any = None

@@ -8,9 +8,11 @@ from typing import Any
 
 from scallion.approvals.decisions import check_fit, read
 from scallion.approvals.payload import approval, payload
+from scallion.approvals.policy import Policy
 from scallion.errors import ConfigurationError, InvalidDecision
 from scallion.events import FilterActed
 from scallion.filters.journal import Frame, current_frame
+from scallion.filters.verdicts import Verdicts
 from scallion.values import ApprovalKind, Decision, DecisionType, ToolRequest
 
 
@@ -28,41 +30,105 @@ def pause(
     repeatable; what `next` gave is not computed again. `schema` is the JSON schema of a response, `expires_in` seconds.
     In the tool chain the approval shows the call. Raises ConfigurationError outside of a turn.
     """
+    frame = _here()
+    return _asked(frame, _question(frame, question, kind, tuple(allowed), schema, expires_in))
+
+
+def ask_about(request: ToolRequest, policy: Policy, layer: str, remark: str = "") -> Decision:
+    """Have a person decide `request`, for the gate named `layer`; `remark` says why it is asked about once more."""
+    frame = _here()
+    text = " ".join(filter(None, (remark, policy.description(request.call))))
+    now = _question(frame, text, "tool_call", tuple(policy.allowed), None, policy.expires_in, request, layer)
+    return _asked(frame, now)
+
+
+def asked_before(request: ToolRequest) -> Decision | None:
+    """The decision about what was asked next before the pause, where that was a gate's question about this call."""
+    frame = _here()
+    entry = frame.asked()
+    if entry is None or not is_of_gate(entry["payload"]):
+        return None
+    now = _as_shown(frame, request, entry["payload"])
+    if not _shows_the_same(entry["payload"], now):
+        return None
+    return _settled(frame, entry["payload"], int(entry["n"]), now)
+
+
+def take_standing(request: ToolRequest) -> Decision | None:
+    """The answer that was given last, where the question was about this call and no hook asks it any more."""
+    frame = _here()
+    shown = frame.run.verdicts.standing
+    if shown is None:
+        return None
+    now = _as_shown(frame, request, shown)
+    if _shows_the_same(shown, now):
+        return _settled(frame, shown, len(frame.run.answers) - 1, now)
+    frame.run.verdicts.standing = None
+    return _settled(frame, None, len(frame.run.answers), now)
+
+
+def _as_shown(frame: Frame, request: ToolRequest, shown: Mapping[str, Any]) -> dict[str, Any]:
+    """The question about the call as it is now, in the words of the one that was shown."""
+    allowed = tuple(shown["allowed"])
+    return _question(frame, shown["description"], "tool_call", allowed, None, None, request, shown.get("layer") or "")
+
+
+def _here() -> Frame:
     frame = current_frame.get(None)
     if frame is None:
         raise ConfigurationError("pause() was called outside of a turn")
     if not frame.run.lasting:
         raise ConfigurationError("pause() needs a checkpointer: build the Agent with checkpointer=...")
-    now = _question(frame, question, kind, tuple(allowed), schema, expires_in)
+    return frame
+
+
+def _asked(frame: Frame, now: Mapping[str, Any]) -> Decision:
     asked = frame.asked()
     if asked is not None and not _shows_the_same(asked["payload"], now):
         asked = None
-    shown = now if asked is None else asked["payload"]
-    number = frame.fresh() if asked is None else int(asked["n"])
-    problem = None
+    shown, number = (None, frame.fresh()) if asked is None else (asked["payload"], int(asked["n"]))
+    return _settled(frame, shown, number, now)
+
+
+def _settled(frame: Frame, shown: Mapping[str, Any] | None, number: int, now: Mapping[str, Any]) -> Decision:
+    """The decision about what was shown, or is shown now; raises the signal where there is none that fits."""
+    shown = shown or now
     if number < len(frame.run.answers):
         try:
             decision = _decision(frame.run.answers[number], shown, now)
         except InvalidDecision as error:
-            problem = str(error)
+            shown = {**now, "problem": str(error)}
         else:
             return _decided(frame, decision, number, shown)
-        shown = {**now, "problem": problem}
     frame.ask({"n": len(frame.run.answers), "payload": shown})
     raise frame.run.pause(shown)
 
 
 def _decided(frame: Frame, decision: Decision, number: int, shown: Mapping[str, Any]) -> Decision:
     frame.ask({"n": number, "payload": shown})
-    if frame.run.emit is not None and frame.layer and number == len(frame.run.answers) - 1:
-        frame.run.emit(FilterActed(frame.layer, frame.run.wire.hook, decision.type))
+    layer = shown.get("layer") or frame.layer
+    if layer and shown["kind"] == "tool_call" and isinstance(frame.request, ToolRequest):
+        frame.run.verdicts.note(number, shown, layer, decision)
+    if frame.run.emit is not None and layer and number == len(frame.run.answers) - 1:
+        frame.run.emit(FilterActed(layer, frame.run.wire.hook, decision.type))
     return decision
+
+
+def verdicts_here() -> Verdicts:
+    """What was decided about the call of the running tool chain."""
+    frame = current_frame.get(None)
+    return Verdicts() if frame is None else frame.run.verdicts
 
 
 def was_asked() -> bool:
     """Whether the question that comes next was asked before the pause: a gate does not judge again what was shown."""
     frame = current_frame.get(None)
     return frame is not None and frame.asked() is not None
+
+
+def is_of_gate(shown: Mapping[str, Any] | None) -> bool:
+    """Whether a filter asked whether a call may run; a tool may ask about itself, and knows what to do then."""
+    return shown is not None and shown["kind"] == "tool_call" and bool(shown.get("layer"))
 
 
 def _decision(answer: Any, shown: Mapping[str, Any], now: Mapping[str, Any]) -> Decision:
@@ -85,8 +151,10 @@ def _question(
     allowed: tuple[DecisionType, ...],
     schema: Mapping[str, Any] | None,
     expires_in: float | timedelta | None,
+    about: ToolRequest | None = None,
+    layer: str | None = None,
 ) -> dict[str, Any]:
-    request = frame.request
+    request = about or frame.request
     call = request.call if isinstance(request, ToolRequest) else None
     seconds = expires_in.total_seconds() if isinstance(expires_in, timedelta) else expires_in
     return payload(
@@ -97,6 +165,7 @@ def _question(
         args_schema=args_schema(request.tool) if call is not None else None,
         schema=schema,
         path=frame.run.path,
+        layer=frame.layer if layer is None else layer,
         requested_by=frame.run.subject.get("user"),
         owner=frame.run.subject.get("owner"),
         expires_in=seconds,

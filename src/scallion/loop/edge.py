@@ -17,9 +17,11 @@ from langgraph.types import interrupt
 
 from scallion.bridge import wait, waits_on_loop
 from scallion.filters.filter import Chain, Filter
-from scallion.filters.journal import Frame, Wire, current_frame
+from scallion.filters.journal import Frame, Wire, asked_at, current_frame
 from scallion.filters.onion import Innermost, PauseSignal, Run, nest
+from scallion.filters.pausing import is_of_gate
 from scallion.filters.state import StateRules, States
+from scallion.filters.verdicts import Verdicts
 from scallion.loop.invocation import Invocation
 from scallion.loop.platform import counting_interrupts, given_answers, has_checkpointer, restate_answers, restored
 
@@ -70,6 +72,7 @@ class Edge:
             made.clear()
             made.update(journal["made"] if journal else {})
             run = self._run(states, answers, extra, config, here)
+            run.verdicts = _verdicts(journal, len(answers))
             root = Frame(run, journal["root"] if journal else None, request)
             reply = _attempt(self._chain, request, root, config)
             if run.pausing is None:
@@ -79,7 +82,12 @@ class Edge:
                 # That graph keeps its answers and where it stands: no journal of ours would be found by them.
                 restate_answers(config, answers)
                 raise _interrupt(run.pausing, config, len(answers))
-            mine = {"id": uuid.uuid4().hex, "root": root.dump(run.wire), "made": dict(made)}
+            mine = {
+                "id": uuid.uuid4().hex,
+                "root": root.dump(run.wire),
+                "made": dict(made),
+                "verdicts": run.verdicts.dump(),
+            }
             kept = keep(mine)
             if kept["id"] == mine["id"]:
                 restate_answers(config, answers)
@@ -98,6 +106,17 @@ class Edge:
             lasting=has_checkpointer(config),
             extra=extra,
         )
+
+
+def _verdicts(journal: Journal | None, answers: int) -> Verdicts:
+    """What was decided before the pause, and what was asked last: its answer holds even if no hook asks for it."""
+    if journal is None:
+        return Verdicts()
+    verdicts = Verdicts(journal.get("verdicts"))
+    asked = asked_at(journal["root"], answers - 1)
+    if is_of_gate(asked) and str(answers - 1) not in verdicts.given:
+        verdicts.standing = asked
+    return verdicts
 
 
 def _attempt(chain: Innermost, request: Any, root: Frame, config: RunnableConfig) -> Any:

@@ -14,6 +14,7 @@ from langgraph.types import Command
 from scallion.bridge import wait, waits_on_loop
 from scallion.errors import ConfigurationError
 from scallion.events import ToolFinished, ToolStarted
+from scallion.filters.clearance import cleared, with_notice
 from scallion.filters.journal import Frame
 from scallion.filters.pausing import pause
 from scallion.loop.failures import failure_kind
@@ -32,6 +33,23 @@ class ToolCallRunner:
     def __call__(self, request: ToolRequest, frame: Frame) -> ToolReply:
         """One execution; raises nothing that the tool raised, but for pauses."""
         frame.enter("")
+        clear = cleared(request, frame)
+        if isinstance(clear, ToolReply):
+            return clear
+        verdicts = frame.run.verdicts
+        spent, reply = verdicts.spend(), None
+        try:
+            reply = self._made(clear, frame)
+        finally:
+            if reply is None or reply.error is not None:
+                verdicts.give_back(spent)
+        verdicts.runs += 1
+        if not verdicts.has_edit:
+            return reply
+        verdicts.told = True
+        return with_notice(reply, clear.call["args"], ran=True)
+
+    def _made(self, request: ToolRequest, frame: Frame) -> ToolReply:
         call, tool = request.call, request.tool
         if tool is None:
             return _failed(call, "semantic", f"there is no tool named {call['name']!r}")

@@ -6,6 +6,7 @@ Whatever the filters do, each call gets exactly one result, and a call that was 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from typing import Any, cast
 
 from langchain_core.messages import ToolMessage
@@ -78,7 +79,8 @@ class ToolNode:
     ) -> tuple[ToolReply, list[Any], Any]:
         around = runtime(config)
         context = here.context(state, turn, getattr(around, "context", None))
-        request = ToolRequest(cast("Any", call), self._tools.get(call["name"]), context)
+        mine = {**call, "args": deepcopy(call["args"])}  # a filter that changes them in place changes no history
+        request = ToolRequest(cast("Any", mine), self._tools.get(call["name"]), context)
         made: dict[str, Any] = {}  # the arguments that the tool ran with: a person or a filter may have changed them
         reply, updates = self._edge.run(request, account["filters"], (state, made), config, here, made)
         if reply.message.tool_call_id != call["id"]:
