@@ -64,7 +64,7 @@ def test_its_calls_are_decided_one_by_one(gate: Gate, any_saver: Any, drive: Dri
     ids = by_euro(result)
     with pytest.raises(InvalidDecision):
         office.agent.resume(
-            "t", {ids[1]: {"type": "edit", "args": {"euro": 7}, "edited_action": {"name": "accountant"}}}
+            "t", {ids[1]: {"type": "edit", "edited_action": {"name": "accountant", "args": {"euro": 7}}}}
         )
     decisions = {ids[1]: edit({"euro": 7}), ids[2]: reject("no")}
     result, _ = drive(office.agent).resume("t", decisions)

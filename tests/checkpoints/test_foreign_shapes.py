@@ -196,9 +196,7 @@ class Asked(TypedDict, total=False):
 
 
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
-def test_a_subgraph_that_ended_beside_a_task_that_waits_is_answered(
-    saver: SQLCheckpointer, durability: Any
-) -> None:
+def test_a_subgraph_that_ended_beside_a_task_that_waits_is_answered(saver: SQLCheckpointer, durability: Any) -> None:
     def put(what: str) -> Callable[[Asked], Any]:
         return lambda state: {"log": [str(interrupt(what))]}
 

@@ -8,26 +8,27 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, get_args
+from typing import Any
 
+from scallion.approvals import forms
+from scallion.approvals.forms import TYPES
 from scallion.errors import AlreadyDecided, ApprovalExpired, InvalidDecision
-from scallion.values import Approval, Decision, DecisionType
-
-TYPES: tuple[DecisionType, ...] = get_args(DecisionType)
+from scallion.values import Approval, Decision
 
 
 def read(decision: Any) -> Decision:
     """The decision that a `Decision`, plain JSON or LangChain's form of it stands for.
 
-    Raises InvalidDecision for anything else.
+    Raises InvalidDecision for anything else, and for what carries more than its kind has.
     """
-    if isinstance(decision, Decision):
-        return decision
-    if not isinstance(decision, Mapping) or decision.get("type") not in TYPES:
-        raise InvalidDecision(
-            "a decision is approve(), edit(args), reject(), respond(message), or "
-            f'{{"type": ...}} of {", ".join(TYPES)}; not {_shape(decision)}'
-        )
+    forms.check(decision)
+    return decision if isinstance(decision, Decision) else stored(decision)
+
+
+def stored(decision: Mapping[str, Any]) -> Decision:
+    """The decision that was written down as this JSON. Raises InvalidDecision where that is none."""
+    if decision["type"] not in TYPES:
+        raise InvalidDecision("what is stored is no decision of this program")
     edited = decision.get("edited_action")
     edited = edited if isinstance(edited, Mapping) else {}
     args = decision.get("args", edited.get("args"))
@@ -36,12 +37,6 @@ def read(decision: Any) -> Decision:
     return Decision(
         decision["type"], args=args, message=decision.get("message", decision.get("result")), tool=edited.get("name")
     )
-
-
-def _shape(decision: Any) -> str:
-    if isinstance(decision, Mapping):
-        return f"a mapping of type {decision.get('type')!r}"
-    return type(decision).__name__
 
 
 def check(approval: Approval, decision: Decision, *, now: datetime | None = None) -> None:

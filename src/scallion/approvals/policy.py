@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from scallion.approvals.decisions import TYPES
+from scallion.approvals.forms import TYPES
 from scallion.errors import ConfigurationError
 from scallion.values import DecisionType
 

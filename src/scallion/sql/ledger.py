@@ -210,7 +210,7 @@ def _check(row: Mapping[str, Any]) -> None:
     sessions.check_choice("status", row["status"], STATUSES)
     questions.read(row["id"], json.dumps(row["payload"])).approval("")
     if row["decision"] is not None:
-        decisions.read(row["decision"])
+        decisions.stored(row["decision"])
 
 
 def _carried(t: Tables) -> list[Column[Any]]:
@@ -260,4 +260,4 @@ def decision_of(t: Tables, row: Row[*tuple[Any, ...]]) -> Decision | None:
     """The decision that a row holds."""
     if row.decision is None:
         return None
-    return decisions.read(json.loads(t.cipher.open_text(row.decision, DECISION, row.session, row.id)))
+    return decisions.stored(json.loads(t.cipher.open_text(row.decision, DECISION, row.session, row.id)))

@@ -1,0 +1,72 @@
+"""The JSON forms of decisions: what each kind carries. Anything else would be lost without a word, so it is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, get_args
+
+from scallion.errors import InvalidDecision
+from scallion.values import Decision, DecisionType
+
+TYPES: tuple[DecisionType, ...] = get_args(DecisionType)
+
+FIELDS: Mapping[str, tuple[str, ...]] = {
+    "approve": (),
+    "edit": ("args", "edited_action"),
+    "reject": ("message",),
+    "respond": ("message",),
+    "happened": ("message", "result"),
+    "rerun": (),
+    "stop": (),
+}
+"""The fields beside `type`; where there are two, either of them is given."""
+
+INSTEAD = {
+    "reason": "the reason is called 'message'",
+    "feedback": "the reason is called 'message'",
+    "name": "the tool stands in 'edited_action', beside the arguments",
+    "action": "the call is called 'edited_action'",
+    "answer": "the answer is called 'message'",
+    "content": "the answer is called 'message'",
+}
+"""What is meant by fields that others use."""
+
+
+def check(decision: Any) -> None:
+    """Raise InvalidDecision unless it is a Decision, or its JSON, with nothing but what its kind carries."""
+    given = decision.to_json() if isinstance(decision, Decision) else decision
+    if not isinstance(given, Mapping) or given.get("type") not in TYPES:
+        raise InvalidDecision(
+            "a decision is approve(), edit(args), reject(), respond(message), or "
+            f'{{"type": ...}} of {", ".join(TYPES)}; not {_shape(decision)}'
+        )
+    _check_fields(given)
+
+
+def _check_fields(given: Mapping[Any, Any]) -> None:
+    kind = given["type"]
+    fields = FIELDS[kind]
+    known = {name for names in FIELDS.values() for name in names}
+    wrong = [name for name in given if name not in ("type", *fields) and (name not in known or given[name] is not None)]
+    if wrong:
+        told = ", ".join(repr(name) if isinstance(name, str) else type(name).__name__ for name in wrong)
+        takes = " or ".join(map(repr, fields)) or "nothing else"
+        hint = next((f"; {INSTEAD[name]}" for name in wrong if name in INSTEAD and fields), "")
+        raise InvalidDecision(f"a decision of type {kind!r} takes {takes}, not {told}{hint}")
+    if sum(given.get(name) is not None for name in fields) > 1:
+        raise InvalidDecision(f"a decision of type {kind!r} takes either {' or '.join(map(repr, fields))}")
+    if (edited := given.get("edited_action")) is not None:
+        _check_action(edited)
+
+
+def _check_action(edited: Any) -> None:
+    """LangChain's form of an edit names the tool, and gives it whole arguments."""
+    is_action = isinstance(edited, Mapping) and set(edited) == {"name", "args"} and isinstance(edited["name"], str)
+    if not is_action:
+        raise InvalidDecision('an edited action is {"name": ..., "args": {...}}')
+
+
+def _shape(decision: Any) -> str:
+    if isinstance(decision, Mapping):
+        return f"a mapping of type {decision.get('type')!r}"
+    return type(decision).__name__
