@@ -155,6 +155,15 @@ def created() -> dict[str, tuple[list[Any], dict[str, bool]]]:
             ],
             {},
         ),
+        "audit_head": (
+            [
+                sa.Column("no", sa.Integer(), autoincrement=False, nullable=False),
+                sa.PrimaryKeyConstraint("no"),
+                sa.Column("last", sa.BigInteger(), nullable=False),
+                sa.Column("hash", exact(64), nullable=False),
+            ],
+            keyed,
+        ),
         "outbox": (
             [
                 *counted(),

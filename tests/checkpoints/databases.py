@@ -65,7 +65,8 @@ class Server:
         """The migrated database, without a row."""
         with self._full.connect() as conn:
             conn.execute(text("DELETE FROM sessions"))  # all else goes with it
-            conn.execute(text("DELETE FROM keyring"))
+            for table in ("keyring", "rules", "audit", "audit_head"):
+                conn.execute(text(f"DELETE FROM {table}"))
         return self._url.set(drivername=driver, database=self._names[0]).render_as_string(False)
 
     def bare(self, driver: str) -> str:

@@ -21,7 +21,7 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, insert, or_, sel
 
 from scallion.approvals import payload, questions
 from scallion.approvals.questions import Question
-from scallion.sql import names, sessions
+from scallion.sql import audit, names, sessions
 from scallion.sql.clock import to_micros
 from scallion.sql.ledger import OPEN, PAYLOAD, question_of
 from scallion.sql.tables import Tables
@@ -158,8 +158,13 @@ def _use(
     a = t.approvals.c
     gone = and_(_of_task(t, session, place), a.id.not_in(except_ids))
     if refused:
-        conn.execute(update(t.approvals).where(gone, a.status == "pending").values(status="superseded"))
-    conn.execute(update(t.approvals).where(gone, a.status.in_(OPEN)).values(status="used"))
+        _end(conn, t, "superseded", and_(gone, a.status == "pending"))
+    _end(conn, t, "used", and_(gone, a.status.in_(OPEN)))
+
+
+def _end(conn: Connection, t: Tables, status: str, which: ColumnElement[bool]) -> None:
+    audit.ending(conn, t, status, which)
+    conn.execute(update(t.approvals).where(which).values(status=status))
 
 
 def _of_task(t: Tables, session: int, place: Place) -> ColumnElement[bool]:
@@ -192,12 +197,11 @@ def move_on(conn: Connection, t: Tables, session: int, new: Step) -> None:
     mine = and_(a.session == session, a.status.in_(OPEN))
     before = and_(a.ns == new.ns, a.checkpoint == new.parent)
     if new.answered is not None:
-        this = and_(a.session == session, a.id == new.answered, a.status == "decided")
-        conn.execute(update(t.approvals).where(this).values(status="used"))
+        _end(conn, t, "used", and_(a.session == session, a.id == new.answered, a.status == "decided"))
     if new.metadata.get("source") == "loop":
         # A step of the outermost graph ends its subgraphs too, which write nothing of it where durability is "exit".
         ended = before if new.ns else a.root == new.parent
-        conn.execute(update(t.approvals).where(mine, ended).values(status="used"))
+        _end(conn, t, "used", and_(mine, ended))
     behind = or_(before, a.root < new.id) if new.ns == "" else before
-    conn.execute(update(t.approvals).where(mine, behind).values(status="superseded"))
+    _end(conn, t, "superseded", and_(mine, behind))
     sessions.recount(conn, t, session)

@@ -23,7 +23,7 @@ from sqlalchemy import Connection, Engine, StaticPool
 from sqlalchemy.engine import URL
 
 from scallion.errors import Closed, ConfigurationError
-from scallion.sql import keyring, schema, shortcut, sqlite
+from scallion.sql import audit, keyring, schema, shortcut, sqlite
 from scallion.sql.cipher import cipher
 from scallion.sql.clock import Clock, stamp
 from scallion.sql.commits import Commits
@@ -127,7 +127,7 @@ class Database:
         self._check_open()
         if not self._ready:
             self.setup(self.auto_upgrade)
-        return self._work(self._keyed(work) if write else work, write, unsure)
+        return self._work(self._kept(work) if write else work, write, unsure and self._kept(unsure))
 
     async def arun(self, work: Work[T], *, write: bool = False, unsure: Work[T] | None = None) -> T:
         """As `run`, without blocking the event loop."""
@@ -137,7 +137,7 @@ class Database:
             return await self._in_thread(partial(self.run, work, write=write, unsure=unsure))
         if not self._ready:
             await self.asetup(self.auto_upgrade)
-        return await self._awork(engine, self._keyed(work) if write else work, unsure)
+        return await self._awork(engine, self._kept(work) if write else work, unsure and self._kept(unsure))
 
     def store(self, work: Work[Known], memory: Memory, thread: str) -> None:
         """Do the write `work` to the session of `thread`, and remember what it learned.
@@ -258,6 +258,10 @@ class Database:
     def _keys_fit(self, conn: Connection) -> bool:
         """Whether the database has its key; False if it is to begin with ours. Raises WrongKey."""
         return keyring.check(conn, self.tables)
+
+    def _kept(self, work: Work[T]) -> Work[T]:
+        """The work under the database's key, with what it adds to the audit."""
+        return self._keyed(audit.chained(work, self.tables, self.clock))
 
     def _keyed(self, work: Work[T]) -> Work[T]:
         """The work, during which nobody changes the key that it seals with."""

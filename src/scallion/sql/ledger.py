@@ -12,7 +12,7 @@ from sqlalchemy import Column, ColumnElement, Connection, Row, Select, and_, cas
 from scallion.approvals import decisions, questions
 from scallion.approvals.questions import Question
 from scallion.errors import AlreadyDecided, DecisionError, UnknownApproval
-from scallion.sql import names, sessions
+from scallion.sql import audit, names, sessions
 from scallion.sql.clock import from_micros, to_micros
 from scallion.sql.sessions import Page
 from scallion.sql.tables import Tables
@@ -38,6 +38,7 @@ def close(conn: Connection, t: Tables, thread: str, status: ApprovalStatus, owne
     mine = and_(t.approvals.c.session == session, t.approvals.c.status.in_(OPEN))
     if owner is not None:
         mine = and_(mine, t.approvals.c.owner == owner)
+    audit.ending(conn, t, status, mine)
     closed = conn.execute(update(t.approvals).where(mine).values(status=status)).rowcount
     sessions.recount(conn, t, session)
     return closed
@@ -146,11 +147,19 @@ def _store(conn: Connection, t: Tables, row: Row[Any], decision: Decision, by: s
         "decided": to_micros(now),
     }
     if _change(conn, t, row, "pending", values):
+        audit.add(conn, t, "decided", thread=row.thread, subject=row.id, by=by, detail=_told(t, row, decision), now=now)
         return
     first = get(conn, t, row.id, to_micros(now), thread=row.thread)
     if first.status == "pending":
         raise DecisionError(f"approval {row.id!r} was changed while it was decided: look at it again")
     raise AlreadyDecided(row.id, by=first.decided_by, at=first.decided_at, decision=first.decision, status=first.status)
+
+
+def _told(t: Tables, row: Row[Any], decision: Decision) -> dict[str, Any]:
+    """What the audit says of a decision: nothing that a person or a model wrote, but what proves it."""
+    shown = {"decision": decision.type, "kind": row.kind, "tool": row.tool}
+    asked = question_of(t, row).approval(row.thread).args
+    return shown | {"args": audit.digest(t, asked), "answer": audit.digest(t, decision.to_json())}
 
 
 def _change(conn: Connection, t: Tables, row: Row[Any], status: str, values: Mapping[str, Any]) -> bool:
@@ -167,7 +176,14 @@ def _change(conn: Connection, t: Tables, row: Row[Any], status: str, values: Map
 
 
 def withdraw(
-    conn: Connection, t: Tables, id: str, now: Any, *, thread: str | None = None, owner: str | None = None
+    conn: Connection,
+    t: Tables,
+    id: str,
+    now: Any,
+    *,
+    by: str | None = None,
+    thread: str | None = None,
+    owner: str | None = None,
 ) -> Approval:
     """Take a decision back that nothing has used yet; the approval is pending again."""
     row = _found(conn, t, id, now, thread, owner)
@@ -176,6 +192,7 @@ def withdraw(
     values = {"status": "pending", "decision": None, "decided_by": None, "decided": None}
     if not _change(conn, t, row, "decided", values):
         raise DecisionError(f"approval {id!r} is {row.shown}: there is no decision to take back")
+    audit.add(conn, t, "withdrawn", thread=row.thread, subject=row.id, by=by, detail={"of": row.decided_by}, now=now)
     sessions.recount(conn, t, row.session)
     return get(conn, t, id, now, thread=row.thread)
 

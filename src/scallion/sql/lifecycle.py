@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Table, and_, delete, func, insert, literal, select, tuple_, update
 
-from scallion.sql import checkpoints, items, ledger, lineage, resealing, sessions, writes
+from scallion.sql import audit, checkpoints, items, ledger, lineage, resealing, sessions, writes
 from scallion.sql.encoding import is_runs, references, runs
 from scallion.sql.tables import Tables
 
@@ -48,6 +48,7 @@ def drop(conn: Connection, t: Tables, session: int, keys: Sequence[tuple[str, st
         conn.execute(delete(t.checkpoints).where(c.session == session, tuple_(c.ns, c.id).in_(batch)))
         conn.execute(delete(t.writes).where(w.session == session, tuple_(w.ns, w.checkpoint).in_(batch)))
         gone = and_(a.session == session, a.status.in_(ledger.OPEN), tuple_(a.ns, a.checkpoint).in_(batch))
+        audit.ending(conn, t, "superseded", gone)
         conn.execute(update(t.approvals).where(gone).values(status="superseded"))
     for batch in items.batches(keys):
         orphans = and_(c.session == session, tuple_(c.ns, c.parent).in_(batch))

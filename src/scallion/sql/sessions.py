@@ -8,10 +8,10 @@ from datetime import datetime
 from secrets import randbits
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args
 
-from sqlalchemy import Connection, Row, case, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, and_, case, delete, func, insert, or_, select, update
 
 from scallion.errors import ConfigurationError, StorageError
-from scallion.sql import keyring, names, owners
+from scallion.sql import audit, keyring, names, owners
 from scallion.sql.clock import from_micros
 from scallion.sql.prepared import prepared
 from scallion.sql.tables import Tables
@@ -27,6 +27,9 @@ STATUSES = get_args(SessionStatus)
 SessionOrder = Literal["updated", "created"]
 ORDERS = get_args(SessionOrder)
 T = TypeVar("T")
+
+OPEN = ("pending", "decided")
+"""What an approval is that somebody still has to do something with."""
 
 ATTEMPTS = 10
 """How often a row is made for a thread that others delete at the same time."""
@@ -161,7 +164,7 @@ def recount(conn: Connection, t: Tables, no: int) -> None:
     """Bring the counts of approvals and the status that follows from them up to date."""
     a = t.approvals.c
     counted = select(func.count(case((a.status == "pending", 1))), func.count())
-    counted = counted.where(a.session == no, a.status.in_(("pending", "decided")))
+    counted = counted.where(a.session == no, a.status.in_(OPEN))
     pending, opened = conn.execute(counted).one()
     status = "paused" if opened else t.sessions.c.progress
     conn.execute(
@@ -300,6 +303,7 @@ def remove(conn: Connection, t: Tables, thread: str, owner: str | None = None) -
     no = conn.execute(chosen.with_for_update()).scalar()
     if no is None:
         return
+    audit.ending(conn, t, "deleted", and_(t.approvals.c.session == no, t.approvals.c.status.in_(OPEN)))
     for table in t.belonging:
         conn.execute(delete(table).where(table.c.session == no))
     conn.execute(delete(t.sessions).where(t.sessions.c.no == no))

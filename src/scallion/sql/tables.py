@@ -12,6 +12,7 @@
     effects       per tool call that must not be made twice: whether it was begun, and what came of it
     rules         standing approvals and denials of tools
     audit         what was decided and done, as a chain of hashes: rows are only added
+    audit_head    the last number and hash of the audit
     outbox        what somebody is to be told, until that has been done
     inbound       messages that came while their thread was paused
 
@@ -63,6 +64,7 @@ class Tables:
     effects: Table
     rules: Table
     audit: Table
+    audit_head: Table
     outbox: Table
     inbound: Table
     cipher: Cipher = PLAIN
@@ -99,6 +101,7 @@ def tables(prefix: str = "", schema: str | None = None) -> Tables:
         effects=_effects(metadata, prefix),
         rules=_rules(metadata, prefix),
         audit=_audit(metadata, prefix),
+        audit_head=_audit_head(metadata, prefix),
         outbox=_outbox(metadata, prefix),
         inbound=_inbound(metadata, prefix),
     )
@@ -329,6 +332,17 @@ def _audit(metadata: MetaData, prefix: str) -> Table:
         Column("detail", text(), nullable=False),
         Column("hash", exact(64), nullable=False),
         Index(f"{prefix}audit_thread", "thread", "no"),
+    )
+
+
+def _audit_head(metadata: MetaData, prefix: str) -> Table:
+    return Table(
+        f"{prefix}audit_head",
+        metadata,
+        Column("no", Integer, primary_key=True, autoincrement=False),  # always 1: there is one chain
+        Column("last", BigInteger, nullable=False),
+        Column("hash", exact(64), nullable=False),
+        sqlite_with_rowid=False,
     )
 
 

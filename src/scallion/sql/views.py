@@ -101,12 +101,12 @@ class Approvals(_View):
 
     def withdraw(self, id: str, by: str | None = None, *, thread: str | None = None) -> Approval:
         """Take a decision back that was not used yet. Raises UnknownApproval, or DecisionError if there is none."""
-        work, unsure = self._withdraw(id, thread)
+        work, unsure = self._withdraw(id, by, thread)
         return self.database.run(work, write=True, unsure=unsure)
 
     async def awithdraw(self, id: str, by: str | None = None, *, thread: str | None = None) -> Approval:
         """As `withdraw`."""
-        work, unsure = self._withdraw(id, thread)
+        work, unsure = self._withdraw(id, by, thread)
         return await self.database.arun(work, write=True, unsure=unsure)
 
     def answers(self, thread: str) -> dict[str, Any]:
@@ -174,12 +174,13 @@ class Approvals(_View):
         thread = names.text("thread id", thread)
         return lambda conn: resuming.answers(conn, self.database.tables, thread, self.owner)
 
-    def _withdraw(self, id: str, thread: str | None) -> tuple[Work[Approval], Work[Approval]]:
+    def _withdraw(self, id: str, by: str | None, thread: str | None) -> tuple[Work[Approval], Work[Approval]]:
         id, thread = names.text("approval id", id), names.optional("thread id", thread)
+        by = names.optional("name of who withdraws", by)
 
         def work(conn: Connection) -> Approval:
             now = self._now(conn)
-            return ledger.withdraw(conn, self.database.tables, id, now, thread=thread, owner=self.owner)
+            return ledger.withdraw(conn, self.database.tables, id, now, by=by, thread=thread, owner=self.owner)
 
         def unsure(conn: Connection) -> Approval:
             found = self._get(id, thread)(conn)
