@@ -91,6 +91,7 @@ def added() -> dict[str, list[Any]]:
             sa.Column("holder", exact(255)),
             sa.Column("held_since", sa.BigInteger()),
             sa.Column("held_until", sa.BigInteger()),
+            sa.Column("asked_to_stop", sa.BigInteger()),
         ],
         "approvals": [sa.Column("escalated", exact(255))],
     }

@@ -11,19 +11,20 @@ from langchain_core.messages import BaseMessage
 from langgraph.graph.state import CompiledStateGraph
 
 from scallion.assembly import as_messages, as_model, as_saver, as_tools, split_system
-from scallion.bridge import enter_async, enter_sync
-from scallion.errors import ConfigurationError, NotPaused, ThreadError
+from scallion.bridge import call, enter_async, enter_sync
+from scallion.errors import ConfigurationError, LeaseLost, NotPaused, ThreadBusy, ThreadError
 from scallion.events import Event, TurnStarted
 from scallion.filters.filter import CHAINS, Filter, check
 from scallion.filters.state import StateRules
 from scallion.history import is_transient, with_ids
+from scallion.holding import holding, key, running
 from scallion.loop.graph import build_loop
 from scallion.loop.invocation import Cancelled, Delivery, Invocation, current_invocation
 from scallion.loop.platform import as_root
 from scallion.loop.state import Limits
 from scallion.options import CallOptions, checked, graph_config, named_thread, new_invocation
 from scallion.streaming import astream, stream
-from scallion.threads import CANCELLED, UNKNOWN_OUTCOME, Head, Threads, running
+from scallion.threads import CANCELLED, UNKNOWN_OUTCOME, Head, Threads
 from scallion.turn import LoopPause, Resumption, Turn, TurnRunner, new_turn_id
 from scallion.values import Approval, Completed, Paused, TurnRequest
 
@@ -180,8 +181,9 @@ class Agent:
     def cancel(self, thread: str) -> bool:
         """Stop the turn of a thread; returns whether there was one.
 
-        A turn that runs in this process stops before its next model or tool call. A paused or interrupted one is
-        closed: its open calls are answered "cancelled", its approvals marked so. The thread takes a new message.
+        A turn that runs, in this process or another one, stops before its next model or tool call; one elsewhere hears
+        of it at its next write. A paused or interrupted one is closed: its open calls are answered "cancelled", its
+        approvals marked so. The thread takes a new message.
         """
         with enter_sync():
             return self._cancel(thread)
@@ -193,7 +195,9 @@ class Agent:
     def recover(self, thread: str, **options: Unpack[CallOptions]) -> Result | None:
         """Go on with a turn that a crash interrupted; None where there is none.
 
-        A tool that was running when the process died is run again: whether it took effect is not known.
+        A thread whose holder died on this machine is free at once, that of another machine when its lease expires:
+        until then, or while the turn runs, ThreadBusy is raised. A tool that was running when the process died is run
+        again: whether it took effect is not known.
         """
         try:
             return self.resume(thread, **options)
@@ -219,7 +223,11 @@ class Agent:
         here = new_invocation(new_turn_id(), named or uuid.uuid4().hex, options, self._bound)
         here.anonymous = self.checkpointer is None and named is None and here.owner is None and here.user is None
         here.prompts = (*here.prompts, *leading)
-        return (lambda: self._claimed(here, options, lambda config: self._start(messages, here, config, options))), here
+
+        def work() -> Result:
+            return self._claimed(here, options, lambda config: self._start(messages, here, config, options), new=True)
+
+        return work, here
 
     def _resuming(
         self, thread: str, decisions: Any, by: str | None, options: CallOptions
@@ -228,22 +236,26 @@ class Agent:
             raise ConfigurationError("resume() needs a checkpointer: build the Agent with checkpointer=...")
         here = new_invocation(new_turn_id(), str(named_thread(thread, checked(options))), options, self._bound)
         return (
-            lambda: self._claimed(here, options, lambda config: self._resume(here, config, decisions, by, options))
+            lambda: self._claimed(
+                here, options, lambda config: self._resume(here, config, decisions, by, options), new=False
+            )
         ), here
 
-    def _claimed(self, here: Invocation, options: CallOptions, run: Callable[[dict[str, Any]], Result]) -> Result:
-        """Run a turn while no other one runs on its thread in this process."""
+    def _claimed(
+        self, here: Invocation, options: CallOptions, run: Callable[[dict[str, Any]], Result], *, new: bool
+    ) -> Result:
+        """Run a turn while no other one runs on its thread."""
         config = graph_config(here, options, self.name)
         if here.emit is not None:
             here.delivery = Delivery(self._transforms, here.emit)
-        token = current_invocation.set(here)
+        wait = options.get("wait") or 0
         try:
-            with as_root(), running.claim(self._threads.key(str(here.thread)), here, options.get("wait") or 0):
+            with as_root(), holding(self.checkpointer, here, config, seconds=wait, new=new):
                 return run(config)
         except Cancelled:
+            if here.lease is not None and here.lease.lost:
+                raise LeaseLost(str(here.thread)) from None
             raise ThreadError(str(here.thread), f"the turn on thread {here.thread!r} was cancelled") from None
-        finally:
-            current_invocation.reset(token)
 
     @property
     def _bound(self) -> Any:
@@ -279,7 +291,7 @@ class Agent:
 
     def _finish_open_turn(self, here: Invocation, config: dict[str, Any], options: CallOptions, head: Head) -> Head:
         """The turn before was not committed: do the rest of it, or give it up where a filter fails on it again."""
-        before = Invocation(thread=here.thread, owner=here.owner, user=here.user, env=here.env)
+        before = Invocation(thread=here.thread, owner=here.owner, user=here.user, env=here.env, lease=here.lease)
         turn = self._continued(before, config, options, head, Resumption(head.values, None, ended=True), True)
         before.turn = turn.id
         token = current_invocation.set(before)  # its time and counts are not those of the turn that begins
@@ -345,17 +357,27 @@ class Agent:
         return Paused(list(approvals), messages, here.thread, here.turn)
 
     def _cancel(self, thread: str) -> bool:
-        key = self._threads.key(thread)
-        if (turn := running.get(key)) is not None:
+        if (turn := running.get(key(self.checkpointer, thread))) is not None:
             if self._bound not in (None, turn.owner):
                 return False  # another owner's, which is unknown here
             turn.cancelled = True
             return True
         if self.checkpointer is None:
             return False
+        try:
+            return self._cancel_here(thread)
+        except NotPaused:
+            return False
+        except ThreadBusy:  # in another process
+            leases = getattr(self.checkpointer, "leases", None)
+            if leases is not None and call(leases.ask_to_stop, leases.aask_to_stop, thread, self._bound):
+                return True
+            return self._cancel_here(thread)  # it has just come to its end
+
+    def _cancel_here(self, thread: str) -> bool:
         here = Invocation(turn=new_turn_id(), thread=thread, owner=self._bound)
         config = graph_config(here, {}, self.name)
-        with running.claim(key, here, 0):
+        with holding(self.checkpointer, here, config, new=False):
             head = self._threads.head(config)
             if not head.open and not head.marker:
                 return False

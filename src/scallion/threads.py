@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import threading
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.graph import END
@@ -19,21 +15,19 @@ from scallion.approvals.ledger import Ledger, addressed, open_approvals, record
 from scallion.approvals.payload import is_ours
 from scallion.approvals.questions import answers as question_answers
 from scallion.approvals.questions import questions
-from scallion.bridge import call, waits_on_loop
-from scallion.bridge import wait as wait_for
+from scallion.bridge import call
 from scallion.errors import (
     ConfigurationError,
     InvalidDecision,
     NotPaused,
     PauseChanged,
-    ThreadBusy,
     ThreadError,
     ThreadPaused,
 )
 from scallion.filters.filter import Filter
 from scallion.filters.pausing import args_schema
 from scallion.history import changes, left_of
-from scallion.loop.invocation import Invocation
+from scallion.loop.invocation import invocation
 from scallion.loop.state import calls_of, last_batch, open_calls
 from scallion.turn import Resumption
 from scallion.values import Approval, Decision
@@ -41,50 +35,6 @@ from scallion.values import Approval, Decision
 UNKNOWN_OUTCOME = "the turn was interrupted before this call gave a result; whether it took effect is not known"
 SUPERSEDED = "superseded by a new message"
 CANCELLED = "cancelled"
-
-
-class Running:
-    """The threads that run in this process: a thread runs one turn at a time."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._turns: dict[Any, Invocation] = {}
-
-    @contextmanager
-    def claim(self, key: Any, here: Invocation, seconds: float) -> Iterator[None]:
-        """Hold the thread for the block; raises ThreadBusy when it stays taken for `seconds`."""
-        deadline = time.monotonic() + seconds
-        while not self._take(key, here):
-            if time.monotonic() >= deadline:
-                raise ThreadBusy(str(here.thread))
-            _sleep(0.01)
-        try:
-            yield
-        finally:
-            with self._lock:
-                del self._turns[key]
-
-    def _take(self, key: Any, here: Invocation) -> bool:
-        with self._lock:
-            return self._turns.setdefault(key, here) is here
-
-    def get(self, key: Any) -> Invocation | None:
-        """The turn that runs on the thread."""
-        return self._turns.get(key)
-
-
-running = Running()
-if hasattr(os, "register_at_fork"):  # a turn of the parent does not run in the child
-    os.register_at_fork(after_in_child=lambda: running.__init__())  # type: ignore[misc]
-
-
-def _sleep(seconds: float) -> None:
-    import asyncio
-
-    if waits_on_loop():
-        wait_for(asyncio.sleep(seconds))
-    else:
-        time.sleep(seconds)
 
 
 @dataclass(frozen=True)
@@ -130,11 +80,13 @@ class Threads:
         self._names = [one.name for one in filters]
         self._tools = tools
         self._on_message = on_message_while_paused
-        self.ledger: Ledger | None = getattr(saver, "approvals", None)
 
-    def key(self, thread: str) -> Any:
-        """What names the thread among all that run in this process."""
-        return (id(getattr(self._saver, "database", self._saver)), thread)
+    @property
+    def ledger(self) -> Ledger | None:
+        """Where the saver keeps decisions; what the running turn changes there, it changes while it has its lease."""
+        ledger: Any = getattr(self._saver, "approvals", None)
+        lease = invocation().lease
+        return ledger if ledger is None or lease is None else cast("Ledger", ledger.under(lease))
 
     def head(self, config: Mapping[str, Any]) -> Head:
         """Where the thread stands."""
@@ -148,7 +100,8 @@ class Threads:
         Raises ThreadPaused.
         """
         if not full and hasattr(self._saver, "status"):
-            status = call(self._saver.status, self._saver.astatus, thread)
+            lease = invocation().lease
+            status = lease.status if lease else call(self._saver.status, self._saver.astatus, thread)
             if status in (None, "idle"):
                 return None
         head = self.head(config)
@@ -164,9 +117,12 @@ class Threads:
         return head
 
     def check_owner(self, thread: str, owner: str | None) -> None:
-        """Raise ThreadError where the thread is another owner's; a saver without an index does not know."""
+        """Raise ThreadError where the thread is another owner's; a saver without an index does not know.
+
+        Who gave the turn its lease has looked already.
+        """
         sessions = getattr(self._saver, "sessions", None)
-        if owner is None or sessions is None:
+        if owner is None or sessions is None or invocation().lease is not None:
             return
         session = call(sessions.get, sessions.aget, thread)
         if session is not None and session.owner not in (None, owner):

@@ -29,8 +29,8 @@ from scallion import (
     around_turn,
     filters,
 )
+from scallion.holding import running
 from scallion.testing import ScriptedModel
-from scallion.threads import running
 
 
 def script(messages: Any) -> Any:

@@ -7,8 +7,9 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from datetime import datetime
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 from langchain_core.messages import SystemMessage
 
@@ -22,7 +23,24 @@ Emit = Callable[[Event], None]
 
 
 class Cancelled(BaseException):
-    """The turn was cancelled from outside: it stops at the next model or tool call."""
+    """The turn was cancelled from outside, or lost its thread: it stops at the next model or tool call."""
+
+
+class Lease(Protocol):
+    """The right to run the thread in all processes, from a saver that gives it."""
+
+    holder: str
+    since: datetime | None
+    status: str | None
+    """What the thread was when it was given: "idle", "running", "paused" or "failed"; None where it is new."""
+    lost: bool
+
+    @property
+    def configurable(self) -> Mapping[str, Any]:
+        """What the config of the turn carries, so that all it writes can be compared with the right."""
+
+    def is_over(self) -> bool:
+        """Whether the turn is to stop."""
 
 
 @dataclass(slots=True)
@@ -49,6 +67,7 @@ class Invocation:
     cancelled: bool = False
     anonymous: bool = False
     """Whether the caller named neither thread nor owner nor user."""
+    lease: Lease | None = None
 
     def context(self, state: Mapping[str, Any], turn: str | None, env: Any = None) -> Context:
         """What a request shows of all this; `state` is the shared state at the start of the round."""
@@ -60,6 +79,11 @@ class Invocation:
     def subject(self) -> dict[str, Any]:
         """Who is behind a question that a filter asks."""
         return {"user": self.user, "owner": self.owner}
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the turn is to stop before its next call."""
+        return self.cancelled or (self.lease is not None and self.lease.is_over())
 
     def seconds(self) -> float:
         """How long the turn has been active."""
@@ -99,8 +123,8 @@ class Budget:
         self.check_flow()
 
     def check_flow(self) -> None:
-        """Raise LimitExceeded where tokens or seconds are used up, Cancelled where the turn was cancelled."""
-        if self.invocation.cancelled:
+        """Raise LimitExceeded where tokens or seconds are used up, Cancelled where the turn is to stop."""
+        if self.invocation.is_stopped:
             raise Cancelled
         if self._limits.tokens is not None and self.used("total_tokens") >= self._limits.tokens:
             raise LimitExceeded("tokens", self.used("total_tokens"), self._limits.tokens)

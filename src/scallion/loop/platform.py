@@ -46,7 +46,8 @@ def outside_of_run(config: Mapping[str, Any]) -> dict[str, Any]:
     given = dict(config)
     configurable = dict(given.get("configurable") or {})
     if any(key.startswith("__pregel_") for key in configurable):
-        kept = {key: configurable[key] for key in configurable if not key.startswith("__pregel_") and key not in PLACE}
+        own = ("__pregel_", "__scallion_")
+        kept = {key: configurable[key] for key in configurable if not key.startswith(own) and key not in PLACE}
         given |= {"configurable": kept, "metadata": {}}
     return given
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import chain, filterfalse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Row, and_, or_, select, update
 
@@ -22,6 +22,9 @@ from scallion.sql.memory import Known, Listed, Memory, Parent, Remembered
 from scallion.sql.prepared import prepared
 from scallion.sql.summary import COUNTERS
 from scallion.sql.tables import Tables
+
+if TYPE_CHECKING:
+    from scallion.sql.leases import Lease
 
 Versions = Mapping[str, Any]
 Told = Callable[[Connection, Tables, Known], Mapping[str, Any]]
@@ -82,9 +85,9 @@ class StoredCheckpoint:
             yield from ((channel, found) for found in (*(found for _, found in written), *seed))
 
 
-def put(conn: Connection, t: Tables, memory: Memory, new: NewCheckpoint, now: Any) -> Known:
+def put(conn: Connection, t: Tables, memory: Memory, new: NewCheckpoint, now: Any, lease: Lease | None = None) -> Known:
     """Store the checkpoint, move the session on, and settle the approvals that it leaves behind."""
-    known = Known(memory, sessions.claim(conn, t, new.thread, now, new.owner), new.thread, new.ns)
+    known = Known(memory, sessions.claim(conn, t, new.thread, now, new.owner, lease), new.thread, new.ns)
     parent = _parent(conn, t, known, new)
     kept = _kept(new, parent)
     plans = dict(new.plans) | {name: new.plan_again(name) for name in new.present - new.changed - kept.keys()}

@@ -11,14 +11,18 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from threading import Lock, current_thread, main_thread
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
 T = TypeVar("T")
 Work = Callable[[Connection], T]
-Begin = Callable[[], AbstractContextManager[Connection]]
-"""Begins a transaction, which ends with the context: committed, or after an error rolled back."""
+
+
+class Begin(Protocol):
+    """Begins a transaction, which ends with the context: committed, or after an error rolled back."""
+
+    def __call__(self, *, durable: bool = True) -> AbstractContextManager[Connection]: ...
 
 
 class InDoubt(Exception):
@@ -51,10 +55,11 @@ class _Batch:
 class _Piece:
     """Work that waits, or what came of it in its batch."""
 
-    __slots__ = ("batch", "error", "is_given_up", "is_taken", "value", "work")
+    __slots__ = ("batch", "error", "is_durable", "is_given_up", "is_taken", "value", "work")
 
-    def __init__(self, work: Work[Any]) -> None:
+    def __init__(self, work: Work[Any], durable: bool) -> None:
         self.work = work
+        self.is_durable = durable
         self.batch = _Batch()
         self.is_taken = self.is_given_up = False
         self.value: Any = None
@@ -85,14 +90,17 @@ class Commits:
         self._writing = Lock()
         self._waiting: deque[_Piece] = deque()
 
-    def alone(self, work: Work[T], begin: Begin) -> T:
+    def alone(self, work: Work[T], begin: Callable[[], AbstractContextManager[Connection]]) -> T:
         """What `work` gives, in a transaction of its own."""
         with self._writing, begin() as conn:
             return work(conn)
 
-    def together(self, work: Work[T], begin: Begin) -> T:
-        """What `work` gives, in a transaction with whatever else waits at this moment. Raises InDoubt."""
-        mine = _Piece(work)
+    def together(self, work: Work[T], begin: Begin, *, durable: bool = True) -> T:
+        """What `work` gives, in a transaction with whatever else waits at this moment. Raises InDoubt.
+
+        It waits for the disk if one of them has to be `durable`.
+        """
+        mine = _Piece(work, durable)
         self._waiting.append(mine)
         try:
             with self._writing:
@@ -113,15 +121,16 @@ class Commits:
 
     def _write(self, pieces: Sequence[_Piece], begin: Begin) -> None:
         batch = _Batch()
+        durable = any(piece.is_durable for piece in pieces)
         for piece in pieces:
             piece.batch = batch
         if len(pieces) == 1:
-            with begin() as conn:
+            with begin(durable=durable) as conn:
                 pieces[0].value = pieces[0].work(conn)
             batch.outcome = "committed"
             return
         try:
-            with begin() as conn:
+            with begin(durable=durable) as conn:
                 for piece in pieces:
                     piece.run(conn)
                 batch.commit(conn)

@@ -118,26 +118,31 @@ class Database:
             self._inherited.append(self._given_async.sync_engine.pool)
             self._given_async.sync_engine.dispose(close=False)
 
-    def run(self, work: Work[T], *, write: bool = False, unsure: Work[T] | None = None) -> T:
+    def run(self, work: Work[T], *, write: bool = False, unsure: Work[T] | None = None, durable: bool = True) -> T:
         """What `work` gives, in a transaction, which commits all of it or, if it fails, nothing.
 
         It may be run several times, also after a COMMIT whose outcome is unknown. Where that is not right (its second
-        time differs from its first), `unsure` is run after such a COMMIT.
+        time differs from its first), `unsure` is run after such a COMMIT. What need not be `durable` seals nothing, and
+        may be lost with the power; SQLite does not wait for the disk then.
         """
         self._check_open()
         if not self._ready:
             self.setup(self.auto_upgrade)
-        return self._work(self._kept(work) if write else work, write, unsure and self._kept(unsure))
+        return self._work(
+            self._kept(work) if write and durable else work, write, unsure and self._kept(unsure), durable=durable
+        )
 
-    async def arun(self, work: Work[T], *, write: bool = False, unsure: Work[T] | None = None) -> T:
+    async def arun(
+        self, work: Work[T], *, write: bool = False, unsure: Work[T] | None = None, durable: bool = True
+    ) -> T:
         """As `run`, without blocking the event loop."""
         self._check_open()
         engine = await self._async_engine()
         if engine is None:
-            return await self._in_thread(partial(self.run, work, write=write, unsure=unsure))
+            return await self._in_thread(partial(self.run, work, write=write, unsure=unsure, durable=durable))
         if not self._ready:
             await self.asetup(self.auto_upgrade)
-        return await self._awork(engine, self._kept(work) if write else work, unsure and self._kept(unsure))
+        return await self._awork(engine, self._kept(work) if write and durable else work, unsure and self._kept(unsure))
 
     def store(self, work: Work[Known], memory: Memory, thread: str) -> None:
         """Do the write `work` to the session of `thread`, and remember what it learned.
@@ -275,13 +280,23 @@ class Database:
     def _begin_key(self, conn: Connection) -> None:
         keyring.begin(conn, self.tables, stamp(conn, self.clock))
 
-    def _work(self, work: Work[T], write: bool, unsure: Work[T] | None = None, *, alone: bool = False) -> T:
+    def _work(
+        self,
+        work: Work[T],
+        write: bool,
+        unsure: Work[T] | None = None,
+        *,
+        alone: bool = False,
+        durable: bool = True,
+    ) -> T:
         trial = self._trial(work, unsure)
         begin = partial(self._transaction, write)
         while True:
             with trial:
                 if write and self._commits is not None:
-                    return (self._commits.alone if alone else self._commits.together)(trial.run, begin)
+                    if alone:
+                        return self._commits.alone(trial.run, begin)
+                    return self._commits.together(trial.run, begin, durable=durable)
                 with begin() as conn:
                     return trial.run(conn)
             time.sleep(trial.pause)
@@ -290,7 +305,7 @@ class Database:
         return Trial(work, unsure, patient=self._ready, file=self._file, keys=lambda: self.tables.cipher)
 
     @contextmanager
-    def _transaction(self, write: bool) -> Iterator[Connection]:
+    def _transaction(self, write: bool, durable: bool = True) -> Iterator[Connection]:
         gate = sqlite.gate if self.is_sqlite or not self._ready else nullcontext()  # the first connection has a lock
         with gate, self._single:
             self._check_open()  # again: it may have been closed while this waited
@@ -302,7 +317,7 @@ class Database:
                         yield conn
             else:
                 at_hand = self._at_hand.connection() if self._at_hand is not None else self.engine.connect()
-                with at_hand as conn, sqlite.transaction(conn, write):
+                with at_hand as conn, sqlite.transaction(conn, write, durable):
                     yield conn
 
     async def _awork(self, engine: AsyncEngine, work: Work[T], unsure: Work[T] | None = None) -> T:

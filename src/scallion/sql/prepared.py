@@ -40,7 +40,7 @@ class Prepared:
         s = self._t.sessions.c
         numbers = s.no, s.open_count, s.generation, s.version, s.item_count, s.bytes, s.tag_count
         key = select(self._t.keyring.c.id).limit(1).scalar_subquery()
-        query = select(*numbers, s.owner, s.head, s.progress, key)
+        query = select(*numbers, s.owner, s.head, s.progress, s.fence, s.asked_to_stop, key)
         return self._made(query.where(s.thread == bindparam("for_thread")).with_for_update())
 
     @cached_property

@@ -27,6 +27,7 @@ from scallion.sql.clock import Clock
 from scallion.sql.closing import Closing
 from scallion.sql.engines import Database
 from scallion.sql.failures import Vanished, Work
+from scallion.sql.leases import Leases, carried
 from scallion.sql.memory import Codec, Known, Memory
 from scallion.sql.owners import Owned
 from scallion.sql.resuming import Resuming
@@ -35,12 +36,10 @@ from scallion.sql.sessions import SessionStatus
 from scallion.sql.tables import tables
 from scallion.sql.translation import Translation
 from scallion.sql.views import Approvals, Sessions
+from scallion.sql.walk import Walk
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
-
-LISTED = 20
-"""How many checkpoints `list` reads at a time; nothing is held open in between."""
 
 
 class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
@@ -51,7 +50,8 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
     `schema`: of the tables, on a server; `prefix`: of their names. `serde`: LangGraph's serializer, by default a strict
     one. `metadata_keys`: keys of `configurable` that are copied into the metadata; no others are. `auto_upgrade`:
     migrate on first use, by default for SQLite only. `clock`: gives aware times instead of the database.
-    Raises ConfigurationError for what is not supported.
+    `lease_seconds`: how long the thread of an agent's turn stays held when its process dies; None: a thread is held
+    against other turns of this process alone. Raises ConfigurationError for what is not supported.
     """
 
     def __init__(
@@ -65,11 +65,13 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
         metadata_keys: Sequence[str] = (),
         auto_upgrade: bool | None = None,
         clock: Clock | None = None,
+        lease_seconds: float | None = 30,
     ) -> None:
         super().__init__(serde=serde or StrictSerializer())
         self.database = Database(url_or_engine, tables(prefix, schema), key=key, auto_upgrade=auto_upgrade, clock=clock)
         self.metadata_keys = tuple(metadata_keys)
         self._memory = Memory()
+        self.leases = None if lease_seconds is None else Leases(self.database, self._memory, lease_seconds)
         self.approvals = Approvals(self.database)
         self.sessions = Sessions(self.database)
 
@@ -119,7 +121,7 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
         """Checkpoints, newest first; `filter` compares metadata. Other calls may be made while iterating."""
-        walk = _Walk(config, filter, before, limit)
+        walk = Walk(config, filter, before, limit)
         while walk.is_open:
             yield from self._tuples(walk, *self.database.run(self._page(walk)))
 
@@ -132,7 +134,7 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         """As `list`."""
-        walk = _Walk(config, filter, before, limit)
+        walk = Walk(config, filter, before, limit)
         while walk.is_open:
             for found in self._tuples(walk, *(await self.database.arun(self._page(walk)))):
                 yield found
@@ -305,7 +307,7 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
 
         return work
 
-    def _page(self, walk: _Walk) -> Work[tuple[Sequence[StoredCheckpoint], Sequence[_Found]]]:
+    def _page(self, walk: Walk) -> Work[tuple[Sequence[StoredCheckpoint], Sequence[_Found]]]:
         def work(conn: Connection) -> tuple[Sequence[StoredCheckpoint], Sequence[_Found]]:
             page = checkpoints.page(conn, self.database.tables, **walk.arguments, owner=self.owner)
             return page, [found for row in walk.chosen(page) if (found := self._left(conn, row)) is not None]
@@ -326,7 +328,7 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
         return row, pending, checkpoints.contents(conn, t, self._memory, row, [write.leaf for write in pending])
 
     def _tuples(
-        self, walk: _Walk, page: Sequence[StoredCheckpoint], chosen: Sequence[_Found]
+        self, walk: Walk, page: Sequence[StoredCheckpoint], chosen: Sequence[_Found]
     ) -> Iterator[CheckpointTuple]:
         walk.go_on(page, len(chosen))
         return (self._translation.tuple(*found) for found in chosen)
@@ -340,10 +342,11 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
     ) -> tuple[Work[Known], RunnableConfig]:
         new = self._translation.checkpoint(config, checkpoint, metadata, new_versions)
         place = {"thread_id": new.thread, "checkpoint_ns": new.ns, "checkpoint_id": new.id}
+        lease = carried(config, self.database, new.thread)
 
         def work(conn: Connection) -> Known:
             now = clock.stamp(conn, self.database.clock)
-            return checkpoints.put(conn, self.database.tables, self._memory, new, now)
+            return checkpoints.put(conn, self.database.tables, self._memory, new, now, lease)
 
         return work, {"configurable": place}
 
@@ -351,50 +354,14 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
         self, config: RunnableConfig, rows: Sequence[tuple[str, Any]], task: str, path: str
     ) -> tuple[Work[Known], Memory, str]:
         new = self._translation.writes(config, rows, task, path)
+        lease = carried(config, self.database, new.thread)
 
         def work(conn: Connection) -> Known:
             now = clock.stamp(conn, self.database.clock)
-            return writes.put(conn, self.database.tables, self._memory, new, now)
+            return writes.put(conn, self.database.tables, self._memory, new, now, lease)
 
         return work, self._memory, new.thread
 
 
 _Past = tuple[StoredCheckpoint, lineage.History, checkpoints.Contents]
 _Found = tuple[StoredCheckpoint, Sequence[writes.StoredWrite], checkpoints.Contents]
-
-
-class _Walk:
-    """Where a listing is: what it asks for, what was read last, how many are still wanted."""
-
-    def __init__(
-        self,
-        config: RunnableConfig | None,
-        filter: Mapping[str, Any] | None,
-        before: RunnableConfig | None,
-        limit: int | None,
-    ) -> None:
-        place = config["configurable"] if config else {}
-        last = before["configurable"] if before else {}
-        self.filter = filter or {}
-        self.left = limit
-        self.is_open = limit is None or limit > 0
-        self.arguments: dict[str, Any] = {
-            "thread": names.text("thread id", place["thread_id"]) if "thread_id" in place else None,
-            "ns": names.optional("checkpoint namespace", place.get("checkpoint_ns")),
-            "id": names.optional("checkpoint id", place.get("checkpoint_id")),
-            "before": names.optional("checkpoint id", last.get("checkpoint_id")),
-            "after": None,
-            "limit": LISTED,
-        }
-
-    def chosen(self, page: Sequence[StoredCheckpoint]) -> Sequence[StoredCheckpoint]:
-        """Those of the page that the listing wants."""
-        fit = [row for row in page if all(row.metadata.get(key) == value for key, value in self.filter.items())]
-        return fit[: self.left]
-
-    def go_on(self, page: Sequence[StoredCheckpoint], chosen: int) -> None:
-        """Remember where the next page begins. Not part of reading one, which may happen twice."""
-        if self.left is not None:
-            self.left -= chosen
-        self.is_open = len(page) == LISTED and self.left != 0
-        self.arguments["after"] = page[-1] if page else None

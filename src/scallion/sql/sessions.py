@@ -8,15 +8,16 @@ from datetime import datetime
 from secrets import randbits
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args
 
-from sqlalchemy import Connection, Row, and_, case, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, Insert, Row, and_, case, delete, func, insert, or_, select, update
 
-from scallion.errors import ConfigurationError, StorageError
-from scallion.sql import audit, keyring, names, owners
+from scallion.errors import ConfigurationError, LeaseLost, StorageError
+from scallion.sql import audit, holders, keyring, names, owners
 from scallion.sql.clock import from_micros
 from scallion.sql.prepared import prepared
 from scallion.sql.tables import Tables
 
 if TYPE_CHECKING:
+    from scallion.sql.leases import Lease
     from scallion.sql.memory import Known
 
 SEALED = ("title", "preview")
@@ -59,6 +60,9 @@ class Session:
     pending_count: int = 0
     bytes: int = 0
     tags: tuple[str, ...] = ()
+    holder: str | None = None
+    """Which process runs a turn on it, by host and process number; `held_until` says for how long that is sure."""
+    held_until: datetime | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, times as ISO 8601 texts."""
@@ -67,6 +71,7 @@ class Session:
             "created": self.created.isoformat(),
             "updated": self.updated.isoformat(),
             "tags": list(self.tags),
+            "held_until": self.held_until and self.held_until.isoformat(),
         }
 
 
@@ -88,43 +93,54 @@ class Claimed:
     owner: str | None
     head: str | None
     progress: str
+    fence: int
+    asked_to_stop: int | None
 
 
-def claim(conn: Connection, t: Tables, thread: str, now: Any, owner: str | None = None) -> Claimed:
+def claim(
+    conn: Connection, t: Tables, thread: str, now: Any, owner: str | None = None, lease: Lease | None = None
+) -> Claimed:
     """The session of `thread`, made if missing, locked until the transaction ends.
 
-    With an `owner` it must be theirs: raises ThreadError otherwise.
+    With an `owner` it must be theirs: raises ThreadError otherwise. With a `lease` that one must hold: LeaseLost.
     """
     names.check("thread id", thread)
-    *numbers, key = _locked(conn, t, thread, now, owner)
+    *numbers, key = _locked(conn, t, thread, now, owner, lease)
     keyring.require(key, t)
     claimed = Claimed(*numbers)
     owners.admit(thread, claimed.owner, owner)
+    if lease is not None:
+        lease.admit(claimed)
     return claimed
 
 
-def _locked(conn: Connection, t: Tables, thread: str, now: Any, owner: str | None) -> Sequence[Any]:
+def _locked(
+    conn: Connection, t: Tables, thread: str, now: Any, owner: str | None, lease: Lease | None
+) -> Sequence[Any]:
     """The row of the thread. It is made again where the one that was in the way is deleted before it is locked."""
     query = prepared(conn, t).claim
     for _ in range(ATTEMPTS):
         if rows := query.rows(conn, for_thread=thread):
             locked: Sequence[Any] = rows[0]
             return locked
-        conn.execute(_insert_new(conn, t, thread, now, owner))
+        if lease is not None:  # somebody deleted the thread: a turn that still runs does not bring it back
+            raise LeaseLost(thread)
+        conn.execute(insert_new(conn, t, thread, now, owner))
     raise StorageError(f"thread {thread!r} is being deleted again and again: nothing of this was stored")
 
 
 def vacant(conn: Connection, t: Tables, thread: str, now: Any, owner: str | None = None) -> Claimed:
     """A new session of that name. Raises StorageError if there is one, even of writes alone; ThreadError as `claim`."""
     names.check("thread id", thread)
-    is_new = conn.execute(_insert_new(conn, t, thread, now, owner)).rowcount == 1
+    is_new = conn.execute(insert_new(conn, t, thread, now, owner)).rowcount == 1
     claimed = claim(conn, t, thread, now, owner)
     if not is_new:
         raise StorageError(f"the thread {thread!r} exists: delete it first, or give this one another name")
     return claimed
 
 
-def _insert_new(conn: Connection, t: Tables, thread: str, now: Any, owner: str | None) -> Any:
+def insert_new(conn: Connection, t: Tables, thread: str, now: Any, owner: str | None) -> Insert:
+    """The statement that makes the row of a thread, unless it is there."""
     values = {
         "owner": owner,
         "thread": thread, "created": now, "updated": now, "status": "idle", "progress": "idle", "message_count": 0,
@@ -273,6 +289,8 @@ def _session(t: Tables, row: Row[Any], tags: Iterable[str]) -> Session:
         pending_count=row.pending_count,
         bytes=row.bytes,
         tags=tuple(sorted(tags)),
+        holder=row.holder and holders.shown(row.holder),
+        held_until=None if row.held_until is None else from_micros(row.held_until),
     )
 
 

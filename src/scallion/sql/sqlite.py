@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Condition, local
 from typing import Any
@@ -15,10 +15,11 @@ from sqlalchemy import Connection, Engine, event
 from scallion.errors import StorageError
 
 BUSY_TIMEOUT = "PRAGMA busy_timeout=60000"
+SYNCHRONOUS = "PRAGMA synchronous=FULL"
 PRAGMAS = (
     BUSY_TIMEOUT,  # first: the others may have to wait too
     "PRAGMA journal_mode=WAL",
-    "PRAGMA synchronous=FULL",
+    SYNCHRONOUS,
     "PRAGMA foreign_keys=ON",
 )
 
@@ -74,17 +75,25 @@ def _given_up(connection: Any, record: Any, error: Any) -> None:
 
 
 @contextmanager
-def transaction(conn: Connection, write: bool) -> Iterator[None]:
+def transaction(conn: Connection, write: bool, durable: bool = True) -> Iterator[None]:
     """A transaction; a writing one has the database's lock from the start.
 
-    One that reads first and writes later could not wait for the lock: it would fail.
+    One that reads first and writes later could not wait for the lock: it would fail. What is not `durable` is on the
+    disk with the next one that is: a power cut takes the last of them back, in order.
     """
-    with conn.begin():
-        raw: Any = conn.connection.dbapi_connection
-        if raw.in_transaction:  # one that an engine of somebody else's began by itself
-            raw.execute("ROLLBACK")
-        raw.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-        yield
+    raw: Any = conn.connection.dbapi_connection
+    try:
+        with conn.begin():
+            if raw.in_transaction:  # one that an engine of somebody else's began by itself
+                raw.execute("ROLLBACK")
+            if not durable:
+                raw.execute("PRAGMA synchronous=NORMAL")
+            raw.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+            yield
+    finally:
+        if not durable:
+            with suppress(Error):  # it was closed, with an error
+                raw.execute(SYNCHRONOUS)
 
 
 def scrub(conn: Connection) -> None:

@@ -142,6 +142,7 @@ def _sessions(metadata: MetaData, prefix: str) -> Table:
         Column("holder", exact(255)),
         Column("held_since", BigInteger),
         Column("held_until", BigInteger),
+        Column("asked_to_stop", BigInteger),
         UniqueConstraint("thread", name=f"{prefix}sessions_thread"),
         Index(f"{prefix}sessions_updated", "updated", "no"),
         Index(f"{prefix}sessions_status", "status", "updated", "no"),

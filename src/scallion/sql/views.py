@@ -10,9 +10,10 @@ from typing import Any, Self
 from sqlalchemy import Connection
 
 from scallion.errors import ConfigurationError
-from scallion.sql import clock, ledger, lines, names, owners, resuming, sessions
+from scallion.sql import clock, leases, ledger, lines, names, owners, resuming, sessions
 from scallion.sql.engines import Database
 from scallion.sql.failures import Work
+from scallion.sql.leases import Lease
 from scallion.sql.lines import Spool
 from scallion.sql.sessions import Page, Session, SessionOrder
 from scallion.values import Approval, ApprovalStatus
@@ -31,8 +32,16 @@ class _View:
         return self.owner if owner is None else owners.narrow(self.owner, owner)
 
 
+@dataclass(frozen=True)
 class Approvals(_View):
     """The approvals of every thread of a database."""
+
+    lease: Lease | None = None
+    """What it may change only while that holds."""
+
+    def under(self, lease: Lease) -> Self:
+        """The same for a turn that holds this lease: what changes anything raises LeaseLost when it is lost."""
+        return replace(self, lease=lease)
 
     def list(
         self,
@@ -162,6 +171,7 @@ class Approvals(_View):
         tried: list[datetime] = []
 
         def work(conn: Connection) -> Sequence[Approval]:
+            leases.check(conn, self.database.tables, self.lease)
             tried.append(clock.read(conn, self.database.clock))
             return ledger.decide(conn, self.database.tables, decisions, tried[-1], **wanted)
 
@@ -179,6 +189,7 @@ class Approvals(_View):
         by = names.optional("name of who withdraws", by)
 
         def work(conn: Connection) -> Approval:
+            leases.check(conn, self.database.tables, self.lease)
             now = self._now(conn)
             return ledger.withdraw(conn, self.database.tables, id, now, by=by, thread=thread, owner=self.owner)
 
@@ -195,6 +206,7 @@ class Approvals(_View):
         closed: list[int] = []
 
         def work(conn: Connection) -> int:
+            leases.check(conn, self.database.tables, self.lease)
             closed.append(ledger.close(conn, self.database.tables, thread, status, self.owner))
             return closed[-1]
 

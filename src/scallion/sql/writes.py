@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, and_, select, update
 
@@ -16,6 +16,9 @@ from scallion.sql.failures import Vanished
 from scallion.sql.memory import Known, Memory
 from scallion.sql.prepared import prepared
 from scallion.sql.tables import Tables
+
+if TYPE_CHECKING:
+    from scallion.sql.leases import Lease
 
 LEAVES = "writes.leaves"
 
@@ -48,9 +51,9 @@ class StoredWrite:
     leaf: Leaf
 
 
-def put(conn: Connection, t: Tables, memory: Memory, new: NewWrites, now: Any) -> Known:
+def put(conn: Connection, t: Tables, memory: Memory, new: NewWrites, now: Any, lease: Lease | None = None) -> Known:
     """Store the writes: special ones replace what is there, others are kept as they were first."""
-    known = Known(memory, sessions.claim(conn, t, new.thread, now, new.owner), new.thread, new.place.ns)
+    known = Known(memory, sessions.claim(conn, t, new.thread, now, new.owner, lease), new.thread, new.place.ns)
     large = (blob for _, _, planned in new.rows for blob in blobs(planned) if not blob.is_small)
     added = items.store(conn, t, known, large)
     _add(conn, t, known.session, new, {index: [name, leaf(planned, known.item)] for index, name, planned in new.rows})

@@ -1,0 +1,386 @@
+"""Leases: the right to run a thread, of one turn at a time in all processes that share the database.
+
+It lies in the session's row: a *fence* that every grant changes, who holds it, and until when. Granting is a
+compare-and-set. What a turn writes carries its lease (`Lease.configurable` is part of the turn's config, which
+LangGraph hands on to each write), and the transaction that writes compares the fences in the row that it locks anyway:
+a holder that lost its lease writes nothing. All times are those of the database's clock; a process compares its own
+clock only with itself.
+
+A fence is a number that never comes twice, also where a crash of the database took a grant back or a thread was deleted
+and made anew. So granting and releasing need not wait for the disk: what is lost is found free, or held until it
+expires, and whoever believes to hold a lease that was lost is refused.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from datetime import datetime
+from functools import cached_property, lru_cache
+from secrets import randbits
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import BigInteger, Connection, and_, bindparam, delete, exists, literal_column, null, select, update
+
+from scallion.bridge import call
+from scallion.errors import ConfigurationError, LeaseLost, NotPaused, ThreadBusy, ThreadError
+from scallion.sql import holders, names, owners, sessions
+from scallion.sql.clock import ServerNow, from_micros, stamp
+from scallion.sql.heartbeat import Heartbeat
+from scallion.sql.sessions import Claimed
+from scallion.sql.statement import Statement
+from scallion.sql.tables import Tables
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scallion.sql.engines import Database
+    from scallion.sql.failures import Work
+    from scallion.sql.memory import Memory
+
+KEY = "__scallion_lease"
+"""Where a config carries the lease: neither LangChain nor this library copies such a key into metadata."""
+
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", None)
+
+
+def _elapsed() -> float:
+    """Seconds of this machine, those included that it or the process slept."""
+    return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)
+
+
+class Lease:
+    """The right to run `thread`, once it is granted; `since` when it was, and `status` what the thread was then."""
+
+    def __init__(self, leases: Leases, thread: str) -> None:
+        self.thread = thread
+        self.fence = randbits(62) + 1
+        self.name = holders.begin()
+        self.since: datetime | None = None
+        self.status: str | None = None
+        self.row: Claimed | None = None
+        """What the session's row held when the lease was granted; None for a thread that is new."""
+        self.is_new = False
+        self.lost = False
+        self.asked_to_stop = False
+        self.given_up = False
+        self.sure_until = 0.0
+        self._leases = leases
+
+    @property
+    def holder(self) -> str:
+        """Who holds it, as people are told."""
+        return holders.shown(self.name)
+
+    @property
+    def configurable(self) -> Mapping[str, Any]:
+        """What the config of the turn carries."""
+        return {KEY: self}
+
+    def is_of(self, database: Database, thread: str) -> bool:
+        """Whether it is about this thread."""
+        return self._leases.database is database and self.thread == thread
+
+    def admit(self, row: Claimed) -> None:
+        """Raise LeaseLost unless the row, which the transaction holds, says that it holds."""
+        if row.fence != self.fence:
+            raise LeaseLost(self.thread)
+        if row.asked_to_stop is not None:
+            self.asked_to_stop = True
+
+    def is_over(self) -> bool:
+        """Whether the turn is to stop: the lease was lost, or somebody asked. The database says so where time is up."""
+        if not self.lost and _elapsed() > self.sure_until:
+            call(self._leases.renew, self._leases.arenew, self)
+        return self.lost or self.asked_to_stop
+
+    def beat(self) -> None:
+        """Renew it."""
+        if not self.lost and not self._leases.database.closed:
+            self._leases.renew(self)
+
+    def leave(self) -> None:
+        """Release it, whatever became of its turn."""
+        self._leases.release(self, failed=True)
+
+
+def carried(config: Mapping[str, Any], database: Database, thread: str) -> Lease | None:
+    """The lease that a config carries about this thread of this database."""
+    found = (config.get("configurable") or {}).get(KEY)
+    return found if isinstance(found, Lease) and found.is_of(database, thread) else None
+
+
+def check(conn: Connection, t: Tables, lease: Lease | None) -> None:
+    """Hold the session's row, and raise LeaseLost unless the lease holds: for what is written beside checkpoints."""
+    if lease is not None:
+        query = select(t.sessions.c.fence).where(t.sessions.c.thread == lease.thread)
+        if conn.execute(query.with_for_update()).scalar() != lease.fence:
+            raise LeaseLost(lease.thread)
+
+
+class Leases:
+    """The leases on the threads of one database; each lasts `seconds` unless it is renewed, which a thread does."""
+
+    def __init__(self, database: Database, memory: Memory, seconds: float) -> None:
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
+            raise ConfigurationError(f"lease_seconds is a number above zero or None, not {seconds!r}")
+        self.database = database
+        self.seconds = seconds
+        self._memory = memory
+        self._heartbeat = Heartbeat(seconds / 3)
+
+    def take(self, thread: str, *, new: bool, owner: str | None = None, bound: str | None = None) -> Lease:
+        """The lease on the thread, which is made if it is `new`.
+
+        `owner`: whose it must be, unless it is nobody's; `bound`: whose it must be, or be unknown.
+        Raises ThreadBusy where another turn holds it, ThreadError where it is another owner's, NotPaused where there is
+        none and it is not `new`.
+        """
+        with self._taking(thread) as lease:
+            self.database.run(self._take(lease, new, owner, bound), write=True, durable=False)
+        return lease
+
+    async def atake(self, thread: str, *, new: bool, owner: str | None = None, bound: str | None = None) -> Lease:
+        """As `take`."""
+        with self._taking(thread) as lease:
+            await self.database.arun(self._take(lease, new, owner, bound), write=True, durable=False)
+        return lease
+
+    def renew(self, lease: Lease) -> None:
+        """Have it last from now on, or note that it is lost."""
+        begun = _elapsed()
+        self._renewed(lease, begun, self.database.run(self._renew(lease), write=True, durable=False))
+
+    async def arenew(self, lease: Lease) -> None:
+        """As `renew`."""
+        begun = _elapsed()
+        self._renewed(lease, begun, await self.database.arun(self._renew(lease), write=True, durable=False))
+
+    def release(self, lease: Lease, *, failed: bool) -> None:
+        """Free the thread; one that was new and whose turn `failed` before it wrote anything is not there any more."""
+        with self._releasing(lease):
+            self.database.run(self._release(lease, failed), write=True, durable=False)
+
+    async def arelease(self, lease: Lease, *, failed: bool) -> None:
+        """As `release`."""
+        with self._releasing(lease):
+            await self.database.arun(self._release(lease, failed), write=True, durable=False)
+
+    def give_up(self, lease: Lease) -> None:
+        """Have it released soon, without waiting for the database."""
+        lease.given_up = True
+        holders.end(lease.name)
+        self._heartbeat.give_up(lease)
+
+    def ask_to_stop(self, thread: str, bound: str | None = None) -> bool:
+        """Ask the turn that holds the thread to stop before its next call; whether there is one."""
+        return self.database.run(self._ask_to_stop(thread, bound), write=True)
+
+    async def aask_to_stop(self, thread: str, bound: str | None = None) -> bool:
+        """As `ask_to_stop`."""
+        return await self.database.arun(self._ask_to_stop(thread, bound), write=True)
+
+    @contextmanager
+    def _taking(self, thread: str) -> Iterator[Lease]:
+        lease = Lease(self, names.text("thread id", thread))
+        begun = _elapsed()
+        try:
+            yield lease
+        except BaseException as error:
+            holders.end(lease.name)
+            if not isinstance(error, ThreadError):  # a thread of ours may be granted it yet
+                self.give_up(lease)
+            raise
+        self._memory.rows.put([(lease.thread, lease.row)])
+        lease.sure_until = begun + self.seconds
+        self._heartbeat.add(lease)
+
+    @contextmanager
+    def _releasing(self, lease: Lease) -> Iterator[None]:
+        self._heartbeat.remove(lease)
+        try:
+            yield
+        except BaseException:
+            if not lease.given_up:
+                self.give_up(lease)
+            raise
+        finally:
+            holders.end(lease.name)
+
+    def _renewed(self, lease: Lease, begun: float, found: tuple[bool, bool]) -> None:
+        holds, asked_to_stop = found
+        lease.sure_until = begun + self.seconds
+        lease.lost = lease.lost or not holds
+        lease.asked_to_stop = lease.asked_to_stop or asked_to_stop
+
+    def _statements(self, conn: Connection) -> _Statements:
+        return _statements(self.database.tables, conn.dialect.name, self._now(conn) is None)
+
+    def _now(self, conn: Connection) -> int | None:
+        """The present instant; None where the server knows it."""
+        now = stamp(conn, self.database.clock)
+        return now if isinstance(now, int) else None
+
+    def _times(self, conn: Connection) -> dict[str, int]:
+        now = self._now(conn)
+        return {"lasts": int(self.seconds * 1_000_000)} | ({} if now is None else {"now": now})
+
+    def _take(self, lease: Lease, new: bool, owner: str | None, bound: str | None) -> Work[None]:
+        def work(conn: Connection) -> None:
+            if lease.given_up:
+                raise ThreadError(lease.thread, "interrupted")
+            for _ in range(sessions.ATTEMPTS):
+                found = self._statements(conn).look.rows(conn, for_thread=lease.thread)
+                if found:
+                    return self._take_from(conn, lease, found[0], new, owner, bound)
+                if not new:
+                    raise NotPaused(lease.thread, f"there is no thread {lease.thread!r}")
+                if self._make(conn, lease, owner=bound):
+                    return None
+            raise ThreadBusy(lease.thread)
+
+        return work
+
+    def _take_from(
+        self, conn: Connection, lease: Lease, found: Any, new: bool, owner: str | None, bound: str | None
+    ) -> None:
+        *held, status, holder, since, until, told, _ = found
+        row = Claimed(*held)
+        _check_owner(row, lease.thread, new, owner, bound)
+        now: Any = told or self._now(conn)
+        mine = row.fence == lease.fence  # granted by a COMMIT whose answer was lost
+        if holder is not None and until > now and not mine and not holders.is_gone(holder):
+            raise ThreadBusy(lease.thread, holders.shown(holder), from_micros(since))
+        grant = {"of": row.no, "seen": row.fence, "fence": lease.fence, "holder": lease.name, **self._times(conn)}
+        if self._statements(conn).grant.run(conn, grant) != 1:
+            raise ThreadBusy(lease.thread)
+        lease.status, lease.since = status, from_micros(now)
+        lease.row = replace(row, fence=lease.fence, asked_to_stop=None)
+
+    def _make(self, conn: Connection, lease: Lease, owner: str | None) -> bool:
+        """Make the thread, as one that the lease is on; False if somebody else just did."""
+        if conn.dialect.name == "postgresql":
+            conn.execute(select(_NO_WAIT))
+        now = stamp(conn, self.database.clock)
+        made = sessions.insert_new(conn, self.database.tables, lease.thread, now, owner)
+        until = now + int(self.seconds * 1_000_000)
+        held = {"fence": lease.fence, "holder": lease.name, "held_since": now, "held_until": until}
+        lease.is_new = conn.execute(made.values(held)).rowcount == 1 or lease.is_new
+        return lease.is_new
+
+    def _renew(self, lease: Lease) -> Work[tuple[bool, bool]]:
+        def work(conn: Connection) -> tuple[bool, bool]:
+            s = self._statements(conn)
+            given = {"for_thread": lease.thread, "seen": lease.fence, **self._times(conn)}
+            if s.renew.run(conn, given) != 1:
+                return False, False
+            asked = s.asked.rows(conn, for_thread=lease.thread)
+            return True, bool(asked) and asked[0][0] is not None
+
+        return work
+
+    def _release(self, lease: Lease, failed: bool) -> Work[None]:
+        def work(conn: Connection) -> None:
+            s = self._statements(conn)
+            s.release.run(conn, {"for_thread": lease.thread, "seen": lease.fence})
+            if failed and lease.is_new:
+                conn.execute(s.forget, {"for_thread": lease.thread, "seen": lease.fence})
+
+        return work
+
+    def _ask_to_stop(self, thread: str, bound: str | None) -> Work[bool]:
+        thread = names.text("thread id", thread)
+
+        def work(conn: Connection) -> bool:
+            s, now = self.database.tables.sessions, stamp(conn, self.database.clock)
+            held = and_(s.c.thread == thread, s.c.holder.is_not(None), s.c.held_until > now)
+            if bound is not None:
+                held = and_(held, s.c.owner == bound)
+            return bool(conn.execute(update(s).where(held).values(asked_to_stop=now)).rowcount)
+
+        return work
+
+
+def _check_owner(row: Claimed, thread: str, new: bool, owner: str | None, bound: str | None) -> None:
+    if bound is not None and row.owner != bound and not new:
+        raise NotPaused(thread, f"there is no thread {thread!r}")
+    owners.admit(thread, row.owner, bound)
+    if owner is not None and row.owner not in (None, owner):
+        raise ThreadError(thread, f"thread {thread!r} belongs to another owner")
+
+
+_NO_WAIT: Any = literal_column("set_config('synchronous_commit', 'off', true)")
+"""PostgreSQL: this transaction is committed without waiting for the disk."""
+
+
+class _Statements:
+    """The statements of leases, built once. Without `now` among the parameters the time is the server's."""
+
+    def __init__(self, t: Tables, dialect: str, at_server: bool) -> None:
+        self._t = t
+        self._dialect = dialect
+        self._now: Any = ServerNow() if at_server else bindparam("now", type_=BigInteger)
+        self._told: Any = ServerNow() if at_server else null()
+        self._is_postgres = dialect == "postgresql"
+
+    def _made(self, built: Any) -> Statement:
+        return Statement(built, self._dialect)
+
+    @property
+    def _until(self) -> Any:
+        return self._now + bindparam("lasts", type_=BigInteger)
+
+    @property
+    def _held(self) -> Any:
+        s = self._t.sessions.c
+        held = and_(s.thread == bindparam("for_thread"), s.fence == bindparam("seen", type_=BigInteger))
+        return and_(held, _NO_WAIT == "off") if self._is_postgres else held
+
+    @cached_property
+    def look(self) -> Statement:
+        """What a taker needs of the session `for_thread`, locked."""
+        s = self._t.sessions.c
+        row = (s[field.name] for field in fields(Claimed))
+        asynchronous = _NO_WAIT if self._is_postgres else null()
+        query = select(*row, s.status, s.holder, s.held_since, s.held_until, self._told, asynchronous)
+        return self._made(query.where(s.thread == bindparam("for_thread")).with_for_update())
+
+    @cached_property
+    def grant(self) -> Statement:
+        """Give the session `of`, whose fence is `seen`, to a holder."""
+        s = self._t.sessions
+        this = and_(s.c.no == bindparam("of", type_=BigInteger), s.c.fence == bindparam("seen", type_=BigInteger))
+        return self._made(
+            update(s).where(this).values(held_since=self._now, held_until=self._until, asked_to_stop=null())
+        )
+
+    @cached_property
+    def renew(self) -> Statement:
+        """Have the grant `seen` last from now on."""
+        return self._made(update(self._t.sessions).where(self._held).values(held_until=self._until))
+
+    @cached_property
+    def asked(self) -> Statement:
+        """Whether somebody asked the turn to stop."""
+        s = self._t.sessions.c
+        return self._made(select(s.asked_to_stop).where(s.thread == bindparam("for_thread")))
+
+    @cached_property
+    def release(self) -> Statement:
+        """End the grant `seen`; its fence stays, for what it still has on the way."""
+        nobody = {"holder": null(), "held_since": null(), "held_until": null(), "asked_to_stop": null()}
+        return self._made(update(self._t.sessions).where(self._held).values(nobody))
+
+    @cached_property
+    def forget(self) -> Any:
+        """Delete the session that the grant `seen` made, if nothing was written to it."""
+        s = self._t.sessions.c
+        empty = [~exists(select(one.c.session).where(one.c.session == s.no)) for one in self._t.belonging]
+        return delete(self._t.sessions).where(self._held, *empty)
+
+
+@lru_cache
+def _statements(t: Tables, dialect: str, at_server: bool) -> _Statements:
+    return _Statements(t, dialect, at_server)
