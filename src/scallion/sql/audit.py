@@ -97,11 +97,12 @@ def chained(work: Work[T], t: Tables, clock: Clock | None) -> Work[T]:
         waiting: list[_Waiting] = []
         if isinstance(conn, StandIn):
             return work(conn)
-        conn.info[WAITING] = waiting
+        info = conn.info  # of a connection that died it cannot be asked any more
+        info[WAITING] = waiting
         try:
             done = work(conn)
         finally:
-            del conn.info[WAITING]
+            del info[WAITING]
         if waiting:
             _append(conn, t, waiting, clock)
         return done
