@@ -531,8 +531,8 @@ class TestFailuresDuringResume:
             raise OSError("disk full")
 
         with monkeypatch.context() as patch:
-            patch.setattr(sql.approvals, "decide_all", broken)
-            patch.setattr(sql.approvals, "adecide_all", abroken)
+            patch.setattr(type(sql.approvals), "decide_all", broken)
+            patch.setattr(type(sql.approvals), "adecide_all", abroken)
             with pytest.raises(OSError, match="disk full"):
                 driver.resume("t", approve())
         assert desk.ran == []

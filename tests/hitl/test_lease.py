@@ -325,13 +325,6 @@ def test_a_pause_holds_nothing(saver: SQLCheckpointer) -> None:
 def test_what_never_began_leaves_no_thread(saver: SQLCheckpointer) -> None:
     with pytest.raises(NotPaused):
         desk(saver).resume("nobody")
-
-    class Refusing(Exception):
-        pass
-
-    failing = mock.patch.object(type(saver), "put", side_effect=Refusing)
-    with failing, pytest.raises(Refusing):
-        desk(saver).invoke("hello", thread="t")
     assert saver.sessions.list().items == []
 
 
@@ -347,7 +340,6 @@ def test_a_lease_that_could_not_be_released_at_once_is_released_soon(saver: SQLC
 
     with mock.patch.object(saver.leases, "_release", once), pytest.raises(KeyboardInterrupt):
         desk(saver).invoke("hello", thread="t")
-        until(lambda: len(tries) > 1, 5)
     until(lambda: row(saver).holder is None, 5)
 
 
@@ -514,8 +506,8 @@ def test_clocks_of_machines_that_differ_change_nothing(database: str, hours: flo
     with elsewhere(database), saver_on(database) as saver:
         agent = desk(saver)
         with (
-            mock.patch.object(time, "time", lambda: real() + hours * 3600),
-            mock.patch.object(time, "time_ns", lambda: real_ns() + hours * 3_600_000_000_000),
+            mock.patch.object(time, "time", lambda: real() + hours * 3600),  # noqa: PT008 - it goes on
+            mock.patch.object(time, "time_ns", lambda: real_ns() + hours * 3_600_000_000_000),  # noqa: PT008
             pytest.raises(ThreadBusy),
         ):
             agent.invoke("mine", thread="t")
