@@ -76,6 +76,19 @@ def test_a_cursor_that_is_none(saver: SQLCheckpointer, view: str, wrong: dict[st
         getattr(saver, view).list(**wrong)
 
 
+async def test_a_kind_that_there_is_not(saver: SQLCheckpointer) -> None:
+    with pytest.raises(ConfigurationError, match="`kind` is one of None, 'tool_call', 'question'"):
+        saver.approvals.list(kind="tool")
+    with pytest.raises(ConfigurationError, match="`kind`"):
+        await saver.approvals.alist(None, kind="tool")
+
+
+@pytest.mark.parametrize("wrong", ["user_id", b"user_id", {"user_id": 1}, 7, ("user_id", None)])
+def test_metadata_keys_that_are_no_list_of_texts(wrong: Any) -> None:
+    with pytest.raises(ConfigurationError, match="key of configurable"):
+        SQLCheckpointer("sqlite://", metadata_keys=wrong)
+
+
 @pytest.mark.parametrize("limit", [0, -1, None])
 @pytest.mark.parametrize("view", ["approvals", "sessions"])
 def test_a_page_of_no_size(saver: SQLCheckpointer, view: str, limit: Any) -> None:

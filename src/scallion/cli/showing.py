@@ -14,7 +14,9 @@ from scallion.inspect.card import card
 from scallion.inspect.conversation import conversation, message_data
 from scallion.inspect.escape import one_line
 from scallion.sql.saver import SQLCheckpointer
+from scallion.sql.serde import ShowingSerializer
 from scallion.sql.sessions import Session
+from scallion.sql.transcript import transcript
 from scallion.values import Approval
 
 
@@ -24,11 +26,11 @@ from scallion.values import Approval
 @json_option
 def show(thread: str, as_json: bool) -> None:
     """Print a thread: its session, the conversation, and the approvals that are open."""
-    with SQLCheckpointer(database(), **place()) as saver:
+    with SQLCheckpointer(database(), serde=ShowingSerializer(), **place()) as saver:
         session = saver.sessions.get(thread)
         if session is None:
             raise ThreadError(thread, f"there is no thread {thread!r}")
-        messages = _messages(saver, thread)
+        messages = transcript(saver, thread)
         approvals = [
             approval
             for status in ("pending", "decided")
@@ -39,16 +41,6 @@ def show(thread: str, as_json: bool) -> None:
         print_json({"session": session.to_json(), **data})
     else:
         _print(session, messages, approvals)
-
-
-def _messages(saver: SQLCheckpointer, thread: str) -> Sequence[Any]:
-    found = saver.get_tuple({"configurable": {"thread_id": thread, "checkpoint_ns": ""}})
-    if found is None:
-        return []
-    messages = found.checkpoint["channel_values"].get("messages")
-    written = [value for _, channel, value in found.pending_writes or [] if channel == "messages"]
-    # A call that finished beside one that waits has given its result already; it joins the others when all are done.
-    return [one for part in (messages, *written) if isinstance(part, list) for one in part]
 
 
 def _print(session: Session, messages: Sequence[Any], approvals: Sequence[Approval]) -> None:

@@ -15,7 +15,7 @@ SPEAKERS = {"human": "user", "ai": "assistant", "system": "system", "tool": "too
 
 
 def message_data(message: Any) -> dict[str, Any]:
-    """The message of a LangChain class, or a mapping, as plain data with the same keys always."""
+    """The message, of a LangChain class or any form that LangGraph takes, as plain data with the same keys always."""
     read = _reader(message)
     role = read("type") or read("role") or "unknown"
     calls = [{key: call.get(key) for key in ("id", "name", "args")} for call in read("tool_calls") or []]
@@ -31,6 +31,10 @@ def message_data(message: Any) -> dict[str, Any]:
 
 
 def _reader(message: Any) -> Callable[[str], Any]:
+    if isinstance(message, str):
+        message = {"role": "user", "content": message}
+    elif isinstance(message, tuple) and len(message) == 2:
+        message = {"role": message[0], "content": message[1]}
     return message.get if isinstance(message, Mapping) else lambda name: getattr(message, name, None)
 
 

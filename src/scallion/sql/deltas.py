@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from sqlalchemy import Connection
 
@@ -20,6 +20,12 @@ from scallion.sql.tables import Tables
 
 REMOVE_ALL = "__remove_all__"
 """The id of a removal that means every message before it."""
+OVERWRITE = "__overwrite__"
+"""The name of what overwrites a value, where it has lost its class."""
+REPLACING = ("Overwrite", "_DeltaSnapshot")
+"""The classes of what is the whole value, whatever was before."""
+
+K = TypeVar("K")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +98,7 @@ class Delta:
         return self._added(lines, [self._value(one.leaf) for one in pending if one.channel == self.channel])
 
     def _added(self, lines: Lines, written: Sequence[Any]) -> Lines:
-        """A text alone is a message only in the channel that is called so."""
-        speaks = summary.is_speech if self.channel == "messages" else summary.is_message
-        return added(lines, written, speaks)
+        return added(lines, written, speaks_in(self.channel), line)
 
     def _value(self, leaf: Leaf) -> Any:
         is_list = is_runs(leaf)
@@ -123,23 +127,56 @@ def told(conversations: Iterable[Lines]) -> dict[str, Any]:
     return summary.told([*next(filter(None, conversations), {}).values()])
 
 
-def added(lines: Lines, written: Iterable[Any], speaks: Callable[[Any], bool]) -> Lines:
-    """The conversation after these values: messages, lists of them, removals."""
+def added(
+    lines: Mapping[Any, K],
+    written: Iterable[Any],
+    speaks: Callable[[Any], bool],
+    kept: Callable[[Any], K],
+) -> dict[Any, K]:
+    """The conversation after these values, by the ids of messages: messages, lists of them, removals.
+
+    `kept`: what is kept of a message.
+    """
     found = dict(lines)
     for value in written:
-        whole = getattr(value, "value", value)  # a snapshot, or what overwrites
+        replaces, whole = _whole(value)
+        if replaces:
+            found.clear()
         for message in whole if isinstance(whole, list) else [whole]:
-            _add(found, message, speaks)
+            _add(found, message, speaks, kept)
     return found
 
 
-def _add(lines: dict[Any, Line], message: Any, speaks: Callable[[Any], bool]) -> None:
-    id = message.get("id") if isinstance(message, Mapping) else getattr(message, "id", None)
-    who = summary.role(message)
-    if who != "remove":
+def _whole(value: Any) -> tuple[bool, Any]:
+    """Whether the value overwrites the ones before, and what it holds; the forms are those that LangGraph knows."""
+    if isinstance(value, Mapping):
+        if set(value) == {OVERWRITE}:
+            return True, value[OVERWRITE]
+        return (True, value["value"]) if value.get("type") == OVERWRITE and "value" in value else (False, value)
+    return (True, value.value) if type(value).__name__ in REPLACING else (False, value)
+
+
+def line(message: Any) -> Line:
+    """What a session's row may show of a message."""
+    return Line(summary.role(message), summary.shown(message))
+
+
+def speaks_in(channel: str) -> Callable[[Any], bool]:
+    """What is a message there: a text alone only in the channel that is called so."""
+    return summary.is_speech if channel == "messages" else summary.is_message
+
+
+def id_of(message: Any) -> Any:
+    """The id of a message of any form; None where it has none."""
+    return message.get("id") if isinstance(message, Mapping) else getattr(message, "id", None)
+
+
+def _add(found: dict[Any, K], message: Any, speaks: Callable[[Any], bool], kept: Callable[[Any], K]) -> None:
+    id = id_of(message)
+    if summary.role(message) != "remove":
         if speaks(message):
-            lines[object() if id is None else id] = Line(who, summary.shown(message))
+            found[object() if id is None else id] = kept(message)
     elif id == REMOVE_ALL:
-        lines.clear()
+        found.clear()
     else:
-        lines.pop(id, None)
+        found.pop(id, None)

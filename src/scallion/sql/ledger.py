@@ -16,9 +16,10 @@ from scallion.sql import audit, names, sessions
 from scallion.sql.clock import from_micros, to_micros
 from scallion.sql.sessions import Page
 from scallion.sql.tables import Tables
-from scallion.values import Approval, ApprovalStatus, Decision
+from scallion.values import Approval, ApprovalKind, ApprovalStatus, Decision
 
 STATUSES = get_args(ApprovalStatus)
+KINDS = get_args(ApprovalKind)
 OPEN = ("pending", "decided")
 PAYLOAD, DECISION = "approvals.payload", "approvals.decision"
 NAMED = {
@@ -59,6 +60,7 @@ def page(
 ) -> Page[Approval]:
     """Approvals, the oldest first."""
     sessions.check_limit(limit)
+    sessions.check_choice("kind", kind, [None, *KINDS])
     a = t.approvals.c
     sessions.check_choice("status", status, [None, *STATUSES])
     of = None if thread is None else select(t.sessions.c.no).where(t.sessions.c.thread == thread).scalar_subquery()

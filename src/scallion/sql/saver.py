@@ -69,7 +69,7 @@ class SQLCheckpointer(Owned, Resuming, Closing, BaseCheckpointSaver[Any]):
     ) -> None:
         super().__init__(serde=serde or StrictSerializer())
         self.database = Database(url_or_engine, tables(prefix, schema), key=key, auto_upgrade=auto_upgrade, clock=clock)
-        self.metadata_keys = tuple(metadata_keys)
+        self.metadata_keys = tuple(names.texts("key of configurable", metadata_keys))
         self._memory = Memory()
         self.leases = None if lease_seconds is None else Leases(self.database, self._memory, lease_seconds)
         self.approvals = Approvals(self.database)

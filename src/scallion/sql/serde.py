@@ -80,6 +80,10 @@ class StrictSerializer(JsonPlusSerializer):
         listed = self._allowed_msgpack_modules
         return listed is True or (module, name.rpartition(".")[2]) in (listed or ())
 
+    def blocked(self, error: TypeBlocked, name: str, arguments: Any) -> Any:
+        """What a value becomes that cannot be rebuilt: here the error."""
+        raise error
+
     def prove(self, kind: type[Any], module: str, name: str) -> None:
         """Raise TypeError unless what is stored under this name will be rebuilt as this type."""
         if kind in self._proven:
@@ -95,6 +99,33 @@ class StrictSerializer(JsonPlusSerializer):
                 f"{module}.{name} does not lead to it: define it at the top of a module, under its own name"
             )
         self._proven.add(kind)
+
+
+class Unread:
+    """What stands for a value that cannot be rebuilt here: its type by name, and its fields as attributes."""
+
+    def __init__(self, name: str, fields: Any = None) -> None:
+        self._name = name
+        if isinstance(fields, dict):
+            vars(self).update((key, part) for key, part in fields.items() if isinstance(key, str))
+
+    def __repr__(self) -> str:
+        return f"<{self._name}>"
+
+
+class ShowingSerializer(StrictSerializer):
+    """For who only shows what is stored, and has none of a graph's classes: each blocked value is an `Unread`."""
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        """The value, as far as it can be read; raises nothing."""
+        try:
+            return super().loads_typed(data)
+        except Exception:  # of another serializer, or damaged: the rest is shown all the same
+            return Unread(data[0])
+
+    def blocked(self, error: TypeBlocked, name: str, arguments: Any) -> Any:
+        """The stand-in."""
+        return Unread(name, arguments)
 
 
 class _Writing:
@@ -140,7 +171,7 @@ class _Reading:
     """One value on its way out of bytes. `failed` keeps what ormsgpack would not tell."""
 
     def __init__(self, serializer: StrictSerializer) -> None:
-        self._allows = serializer.allows
+        self._serializer = serializer
         self._failed: Exception | None = None
 
     def whole(self, data: bytes) -> Any:
@@ -164,8 +195,15 @@ class _Reading:
             raise
 
     def _made(self, code: int, module: str, name: str, arguments: Any, *rest: Any) -> Any:
+        try:
+            return self._rebuilt(code, module, name, arguments, *rest)
+        except TypeBlocked as error:
+            return self._serializer.blocked(error, f"{module}.{name}", arguments)
+
+    def _rebuilt(self, code: int, module: str, name: str, arguments: Any, *rest: Any) -> Any:
         where = f"a stored value is of type {module}.{name}, which"
-        if (code == METHOD and (module, name, *rest) not in SAFE_MSGPACK_METHODS) or not self._allows(module, name):
+        is_allowed = self._serializer.allows(module, name)
+        if (code == METHOD and (module, name, *rest) not in SAFE_MSGPACK_METHODS) or not is_allowed:
             raise TypeBlocked(f"{where} is not on the allow-list: {HOW_TO_ALLOW}")
         try:
             kind = found(module, name)

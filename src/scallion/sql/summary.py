@@ -44,13 +44,18 @@ def _first(messages: Iterable[Any]) -> str | None:
 
 def conversation(values: Mapping[str, Any]) -> list[Any]:
     """The messages among the values of a graph: those of that name, or the first list of messages."""
-    named = _whole(values.get("messages"))
-    if isinstance(named, list):
-        return named
-    lists = (
-        found for name, value in values.items() if isinstance(found := _whole(value), list) and name != "__start__"
-    )
-    return next((found for found in lists if found and is_message(found[0]) and is_message(found[-1])), [])
+    name = channel(values)
+    found: list[Any] = [] if name is None else _whole(values[name])
+    return found
+
+
+def channel(values: Mapping[str, Any]) -> str | None:
+    """Where the conversation is among the values of a graph."""
+    if isinstance(_whole(values.get("messages")), list):
+        return "messages"
+    lists = {name: found for name, value in values.items() if isinstance(found := _whole(value), list) and found}
+    spoken = (name for name, found in lists.items() if is_message(found[0]) and is_message(found[-1]))
+    return next((name for name in spoken if name != "__start__"), None)
 
 
 def _whole(value: Any) -> Any:
