@@ -42,15 +42,24 @@ def reject(id: str, thread: str | None, by: str, as_json: bool, message: str | N
 
 @click.command()
 @_deciding
-@click.argument("message")
-def respond(id: str, thread: str | None, by: str, as_json: bool, message: str) -> None:
+@click.argument("message", required=False)
+@click.option("--json-answer", metavar="JSON", help="The answer as JSON, instead of MESSAGE; - reads standard input.")
+def respond(id: str, thread: str | None, by: str, as_json: bool, message: str | None, json_answer: str | None) -> None:
     """Answer the question, or answer in place of the tool.
 
-    MESSAGE is read as JSON where the question has a schema for something else than a text.
+    MESSAGE is read as JSON where the question has a schema for something else than a text; --json-answer always is.
     """
-    from scallion.cli.editing import answer
+    from scallion.cli import editing
 
-    _decide(id, thread, lambda approval: Decision("respond", message=answer(approval, message)), by, as_json)
+    if json_answer is None:
+        if message is None:
+            raise click.UsageError("give MESSAGE or --json-answer")
+        _decide(id, thread, lambda one: Decision("respond", message=editing.answer(one, message)), by, as_json)
+        return
+    if message is not None:
+        raise click.UsageError("give either MESSAGE or --json-answer")
+    given = editing.from_json(sys.stdin.read() if json_answer == "-" else json_answer, "the answer is")
+    _decide(id, thread, lambda _: Decision("respond", message=given), by, as_json)
 
 
 @click.command()

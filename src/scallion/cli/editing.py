@@ -22,14 +22,19 @@ class GivenUp(InvalidDecision):
 
 def parsed(text: str) -> dict[str, Any]:
     """The arguments in a JSON text. Raises InvalidDecision, without quoting it."""
-    try:
-        args = json.loads(text)
-    except ValueError as error:
-        where = f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
-        raise InvalidDecision(f"the arguments are not JSON{where}") from None
+    args = from_json(text, "the arguments are")
     if not isinstance(args, dict):
         raise InvalidDecision(f"the arguments are a JSON object, not {type(args).__name__}")
     return args
+
+
+def from_json(text: str, what: str) -> Any:
+    """What a JSON text says. Raises InvalidDecision, without quoting it."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        where = f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
+        raise InvalidDecision(f"{what} not JSON{where}") from None
 
 
 def changed(approval: Approval, args: Mapping[str, Any], changes: Sequence[str]) -> dict[str, Any]:
@@ -55,8 +60,11 @@ def _property(approval: Approval, key: str) -> Mapping[str, Any]:
 
 def _value(schema: Mapping[str, Any], text: str) -> Any:
     """JSON where it is some, and the schema does not say that a text is meant."""
-    if schema.get("type") == "string":
-        return text
+    return text if schema.get("type") == "string" else json_or_text(text)
+
+
+def json_or_text(text: str) -> Any:
+    """What the text says as JSON, or the text where it is none."""
     try:
         return json.loads(text)
     except ValueError:

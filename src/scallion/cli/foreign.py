@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, redirect_stdout
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -14,30 +16,42 @@ from langgraph.constants import END
 from scallion.cli.failure import DONE, PAUSED
 from scallion.cli.output import console, print_json
 from scallion.cli.standing import resuming
-from scallion.errors import ConfigurationError
+from scallion.errors import ConfigurationError, NotPaused
 from scallion.inspect.card import card
-from scallion.inspect.escape import printable
+from scallion.inspect.conversation import message_data, text_of
+from scallion.inspect.escape import one_line, printable
+from scallion.sql import summary
 from scallion.values import Approval
 
 
-def go_on(graph: Any, target: str, thread: str, as_json: bool) -> int:
-    """Resume the graph with what was decided about the thread; print its last message, or what it asks now.
+@dataclass(frozen=True)
+class Stand:
+    """What a run gave, and where the thread stands after it."""
 
-    Raises ConfigurationError where its checkpointer keeps no decisions, and what `command_for` raises.
+    answer: Any
+    waiting: Sequence[Approval]
+    next: Sequence[str]
+    """The nodes that come next, where the graph stopped before them."""
+
+
+def go_on(graph: Any, target: str, thread: str, configurable: Mapping[str, Any], as_json: bool) -> int:
+    """Go on with what was decided about the thread, or from where it was interrupted; print what the graph gives.
+
+    That is its last message, or what it returns, or what it asks now. Raises ConfigurationError where its checkpointer
+    keeps no decisions, and what `command_for` raises.
     """
     if not hasattr(graph.checkpointer, "command_for"):
         raise ConfigurationError(f"{target} keeps no decisions: compile it with checkpointer=SQLCheckpointer(...)")
     with redirect_stdout(sys.stderr) if as_json else nullcontext():
-        values, waiting = asyncio.run(_resumed(graph, thread))
-    answer = _answer(values)
+        stand = asyncio.run(_resumed(graph, thread, configurable))
+    is_paused = bool(stand.waiting or stand.next)
     if as_json:
-        asked = {"status": "paused", "thread": thread, "approvals": [one.to_json() for one in waiting]}
-        print_json(asked if waiting else {"status": "completed", "thread": thread, "answer": answer})
-    elif waiting:
-        _print(waiting, resuming(target, thread))
+        print_json(_document(thread, stand) if is_paused else _completed(thread, stand))
+    elif is_paused:
+        _print(stand, resuming(target, thread))
     else:
-        click.echo(printable(answer) if answer is not None else "done")
-    return PAUSED if waiting else DONE
+        click.echo(_text(stand.answer))
+    return PAUSED if is_paused else DONE
 
 
 def give_up(graph: Any, thread: str) -> bool:
@@ -51,25 +65,67 @@ def give_up(graph: Any, thread: str) -> bool:
     return True
 
 
-async def _resumed(graph: Any, thread: str) -> tuple[Any, Sequence[Approval]]:
+async def _resumed(graph: Any, thread: str, configurable: Mapping[str, Any]) -> Stand:
     saver = graph.checkpointer
+    config = {"configurable": {**configurable, "thread_id": thread}}
     try:
-        command = await saver.acommand_for(thread)
-        values = await graph.ainvoke(command, {"configurable": {"thread_id": thread}})
+        values = await graph.ainvoke(await _way_on(graph, thread, config), config)
         pages = [await saver.approvals.alist(status, thread=thread, limit=1000) for status in ("pending", "decided")]
-        return values, [one for page in pages for one in page.items]
+        waiting = [one for page in pages for one in page.items]
+        left = () if waiting else (await graph.aget_state(config)).next
+        return Stand(_answer(graph, values), waiting, left)
     finally:
         await saver.aclose()
 
 
-def _answer(values: Any) -> str | None:
-    """The text of the last message, where the graph keeps messages."""
-    messages = values.get("messages") if isinstance(values, Mapping) else None
-    text = getattr(messages[-1], "text", None) if isinstance(messages, list) and messages else None
-    return None if text is None else str(text)
+async def _way_on(graph: Any, thread: str, config: Any) -> Any:
+    """What the graph goes on with: what was decided, or nothing where it was interrupted. Raises NotPaused."""
+    try:
+        return await graph.checkpointer.acommand_for(thread)
+    except NotPaused:
+        tasks = (await graph.aget_state(config)).tasks
+        # What it asked is closed: it would only ask again, and whoever cancelled it wants that no more.
+        if not tasks or any(task.interrupts for task in tasks):
+            raise
+        return None
 
 
-def _print(waiting: Sequence[Approval], way_on: str) -> None:
-    for approval in waiting:
+def _answer(graph: Any, values: Any) -> Any:
+    """The text of the last message, where the graph keeps messages; what a graph of the functional API returns."""
+    if not isinstance(graph.output_channels, str):
+        messages = summary.conversation(values) if isinstance(values, Mapping) else []
+        return _said(messages[-1]) if messages else None
+    said = _said(values)
+    return values if said is None else said
+
+
+def _said(message: Any) -> str | None:
+    """The text of a message; None for what is none."""
+    if not summary.is_message(message):
+        return None
+    data = message_data(message)
+    return text_of(data["content"])
+
+
+def _text(answer: Any) -> str:
+    if answer is None:
+        return "done"
+    return printable(answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False, default=str))
+
+
+def _completed(thread: str, stand: Stand) -> dict[str, Any]:
+    return {"status": "completed", "thread": thread, "answer": stand.answer}
+
+
+def _document(thread: str, stand: Stand) -> dict[str, Any]:
+    asked = {"status": "paused", "thread": thread, "approvals": [one.to_json() for one in stand.waiting]}
+    return asked | ({"next": list(stand.next)} if stand.next else {})
+
+
+def _print(stand: Stand, way_on: str) -> None:
+    for approval in stand.waiting:
         console().print(card(approval))
-    click.echo(f"paused; once decided (approve|edit|reject|respond ID): {way_on}")
+    if stand.waiting:
+        click.echo(f"paused; once decided (approve|edit|reject|respond ID): {way_on}")
+    else:
+        click.echo(f"stopped before {one_line(', '.join(stand.next))}; to go on: {way_on}")

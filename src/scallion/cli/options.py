@@ -76,6 +76,33 @@ def database_option(function: F) -> F:
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
+PLACES = ("thread_id", "checkpoint_id", "checkpoint_ns")
+"""What of a config says where a graph goes on: that is what the verb is told otherwise."""
+
+
+def _configurable(ctx: click.Context, param: click.Parameter, pairs: tuple[str, ...]) -> dict[str, Any]:
+    """The pairs by key; a value is JSON where it is some, or else a text."""
+    from scallion.cli.editing import json_or_text
+
+    found = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise click.BadParameter("give it as KEY=VALUE")
+        if key in PLACES:
+            raise click.BadParameter(f"{key} is not given like this: the graph goes on where THREAD stands")
+        found[key] = json_or_text(value)
+    return found
+
+
+def configurable_option(function: F) -> F:
+    """`--configurable KEY=VALUE`."""
+    told = 'What the graph reads from its config; JSON where it is some (42 is a number, "42" a text). May be repeated.'
+    return click.option("--configurable", metavar="KEY=VALUE", multiple=True, callback=_configurable, help=told)(
+        function
+    )
+
+
 def by_option(function: F) -> F:
     """`--by NAME`."""
     told = "Who decides (default: the login name)."

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from scallion.cli.failure import DONE, PAUSED, describe, failed
-from scallion.cli.options import database, database_option, json_option, place
+from scallion.cli.options import configurable_option, database, database_option, json_option, place
 from scallion.cli.output import console, print_json
 from scallion.cli.screen import Screen, watch
 from scallion.cli.standing import resuming, standing
@@ -53,9 +53,10 @@ def run(graph: str, message: str, thread: str | None, as_json: bool) -> int:
 @click.command()
 @click.argument("graph")
 @click.argument("thread")
+@configurable_option
 @database_option
 @json_option
-def resume(graph: str, thread: str, as_json: bool) -> int:
+def resume(graph: str, thread: str, configurable: dict[str, Any], as_json: bool) -> int:
     """Go on with a thread that paused or was interrupted, with the decisions that were recorded.
 
     GRAPH is path/to/file.py:agent or package.module:agent; a compiled graph of LangGraph is taken too.
@@ -66,11 +67,13 @@ def resume(graph: str, thread: str, as_json: bool) -> int:
     if isinstance(agent, Pregel):
         from scallion.cli.foreign import go_on
 
-        return go_on(agent, graph, thread, as_json)
+        return go_on(agent, graph, thread, configurable, as_json)
     if standing(agent, thread).status == "cancelled":
         agent.cancel(thread)
         return failed(f"the turn of thread {thread!r} was cancelled; it is closed now")
-    return _turn(agent, graph, thread, lambda: agent.stream_resume(thread), as_json)
+    return _turn(
+        agent, graph, thread, lambda: agent.stream_resume(thread, config={"configurable": configurable}), as_json
+    )
 
 
 @click.command()
