@@ -23,6 +23,7 @@ from scallion.loop.invocation import Cancelled, Delivery, Invocation, current_in
 from scallion.loop.platform import as_root
 from scallion.loop.state import Limits
 from scallion.options import CallOptions, checked, graph_config, named_thread, new_invocation
+from scallion.stack import Stack
 from scallion.streaming import astream, stream
 from scallion.threads import CANCELLED, UNKNOWN_OUTCOME, Head, Threads
 from scallion.turn import LoopPause, Resumption, Turn, TurnRunner, new_turn_id
@@ -43,7 +44,9 @@ class Agent:
     `limits`: the budgets of one turn. `name`: shown in sessions. `store`: LangGraph's store, for tools that want one.
     `context_schema`: the type of `env`, which tools see as `ToolRuntime.context`. `tool_concurrency`: how many calls
     of a batch run at once. `on_message_while_paused`: "refuse" a message with ThreadPaused, or "supersede" the pause.
-    `on_changed="ask"`, `trace` and `resolve` are for later releases and do nothing yet.
+    `on_changed`: "refuse" to resume, with PauseChanged, a pause whose tool, schema, gate or filters have changed since,
+    or "ask" again about the call as it would run now.
+    `trace` and `resolve` are for later releases and do nothing yet.
 
     Raises ConfigurationError for parts that cannot work together.
     """
@@ -89,7 +92,8 @@ class Agent:
             name=name,
         )
         self._has_context = context_schema is not None
-        self._threads = Threads(self.graph, self.checkpointer, self.filters, by_name, on_message_while_paused)
+        stack = Stack(self.filters, by_name)
+        self._threads = Threads(self.graph, self.checkpointer, stack, on_message_while_paused, on_changed)
         self._turns = TurnRunner(self.graph, self.filters, self._rules, durable=self.checkpointer is not None)
 
     def _check(
@@ -101,8 +105,8 @@ class Agent:
             raise ConfigurationError(f"tool_concurrency is at least 1, not {concurrency}")
         if on_message not in ("refuse", "supersede"):
             raise ConfigurationError(f'on_message_while_paused is "refuse" or "supersede", not {on_message!r}')
-        if on_changed != "refuse":
-            raise ConfigurationError(f'on_changed is "refuse" for now, not {on_changed!r}')
+        if on_changed not in ("refuse", "ask"):
+            raise ConfigurationError(f'on_changed is "refuse" or "ask", not {on_changed!r}')
         for one in self.filters:
             one.check_tools(frozenset(tools))
             if one.can_pause and self.checkpointer is None:
@@ -337,7 +341,8 @@ class Agent:
         context = here.context(head.values, turn_id)
         request = TurnRequest(marker.get("request") or [], resume=why, context=context)
         options_ = self._graph_options(here, options)
-        if resumption.held_id is not None:  # the checkpoint that comes next says which approval it answers
+        if resumption.held_id is not None and not resumption.begins_anew:
+            # The checkpoint that comes next says which approval it answers.
             config["metadata"] = {**config["metadata"], "answered": resumption.held_id}
         return Turn(turn_id, here, config, request, None, options_, resumption)
 

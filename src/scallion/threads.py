@@ -11,6 +11,7 @@ from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.graph import END
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
+from scallion.approvals.changed import again
 from scallion.approvals.ledger import Ledger, addressed, open_approvals, record
 from scallion.approvals.payload import is_ours
 from scallion.approvals.questions import answers as question_answers
@@ -18,17 +19,15 @@ from scallion.approvals.questions import questions
 from scallion.bridge import call
 from scallion.errors import (
     ConfigurationError,
-    InvalidDecision,
     NotPaused,
     PauseChanged,
     ThreadError,
     ThreadPaused,
 )
-from scallion.filters.filter import Filter
-from scallion.filters.pausing import args_schema
 from scallion.history import changes, left_of
 from scallion.loop.invocation import invocation
 from scallion.loop.state import calls_of, last_batch, open_calls
+from scallion.stack import Stack
 from scallion.turn import Resumption
 from scallion.values import Approval, Decision
 
@@ -71,15 +70,15 @@ class Threads:
         self,
         graph: Any,
         saver: Any,
-        filters: Sequence[Filter],
-        tools: Mapping[str, Any],
+        stack: Stack,
         on_message_while_paused: Literal["refuse", "supersede"],
+        on_changed: Literal["refuse", "ask"],
     ) -> None:
         self._graph = graph
         self._saver = saver
-        self._names = [one.name for one in filters]
-        self._tools = tools
+        self._stack = stack
         self._on_message = on_message_while_paused
+        self._on_changed = on_changed
 
     @property
     def ledger(self) -> Ledger | None:
@@ -196,44 +195,42 @@ class Threads:
         given = {one.id: one.decision for one in approvals if one.decision is not None}
         if decisions is not None:
             given |= addressed(decisions, approvals, self.ledger, thread)
-        if not given:
+        changed = self._changed([one for one in approvals if one.id in head.own], given)
+        if not given and not changed:
             return approvals
-        for one in approvals:
-            if one.id in given and one.id in head.own:
-                self._check_unchanged(one)
         record(given, approvals, self.ledger, by, partial(self._check_edit, head.own))
-        return _resumption(head, given) or self.approvals(head, thread)
+        return _resumption(head, given, changed) or self.approvals(head, thread)
 
-    def _check_unchanged(self, approval: Approval) -> None:
-        """Raise PauseChanged where the tool, its schema or the layers are not those that the approval showed."""
-        rest = iter(self._names)
-        gone = [name for name in approval.path if name not in rest]
-        if gone:
-            raise PauseChanged(approval.id, f"filter {gone[0]!r} is gone, or stands at another place")
-        if approval.tool is None or approval.args_schema is None:
-            return
-        tool = self._tools.get(approval.tool)
-        if tool is None:
-            raise PauseChanged(approval.id, f"there is no tool named {approval.tool!r} any more")
-        if args_schema(tool) != approval.args_schema:
-            raise PauseChanged(approval.id, f"the arguments of tool {approval.tool!r} changed")
+    def _changed(self, approvals: Sequence[Approval], given: dict[str, Decision]) -> dict[str, str]:
+        """What differs from what was shown, by approval; no decision is given for those any more.
+
+        Raises PauseChanged where nobody is to be asked again, and where that would do something twice.
+        """
+        asks = self._on_changed == "ask"
+        found: dict[str, str] = {}
+        for one in approvals:
+            if not asks and one.id not in given:
+                continue
+            difference = self._stack.difference(one, given.get(one.id))
+            if difference is not None and asks and one.bound.get("ran"):
+                raise PauseChanged(one.id, f"{difference}; it cannot be asked again, as its tool ran before")
+            if difference is not None and not asks:
+                raise PauseChanged(one.id, difference)
+            if difference is not None:
+                found[one.id] = difference
+                given.pop(one.id, None)
+        return found
 
     def _check_edit(self, own: set[str], approval: Approval, decision: Decision) -> None:
-        """Raise InvalidDecision where the tool would refuse the edited arguments: it knows more than its schema."""
-        schema = getattr(self._tools.get(approval.tool or ""), "tool_call_schema", None)
-        if decision.type != "edit" or approval.id not in own or not hasattr(schema, "model_validate"):
-            return
-        try:
-            schema.model_validate(dict(decision.args or {}))  # type: ignore[union-attr]
-        except ValueError as error:
-            where = {".".join(map(str, one["loc"])) for one in getattr(error, "errors", list)()}
-            raise InvalidDecision(f"{approval.tool} refuses the edited {', '.join(sorted(where))}", approval) from None
+        if approval.id in own:
+            self._stack.check_edit(approval, decision)
 
 
-def _resumption(head: Head, given: Mapping[str, Decision]) -> Resumption | None:
+def _resumption(head: Head, given: Mapping[str, Decision], changed: Mapping[str, str]) -> Resumption | None:
     """What to go on with; None while an interrupt that asks several things waits for the rest."""
     decided = [(question, given[question.id]) for question in questions(head.interrupts) if question.id in given]
     answers = question_answers(decided, plain=Decision.to_json)
+    answers |= {approval: again(difference) for approval, difference in changed.items()}
     if not answers:
         return None
     if head.marker and head.marker.get("hold"):

@@ -15,6 +15,7 @@ from langchain_core.messages import AIMessage, BaseMessage, RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Command
 
+from scallion.approvals.changed import asks_again
 from scallion.bridge import call
 from scallion.filters.filter import Filter
 from scallion.filters.journal import Frame, Record, Wire, current_frame
@@ -47,6 +48,11 @@ class Resumption:
     held: Any = None
     """The answer to a pause around the turn."""
     held_id: str | None = None
+
+    @property
+    def begins_anew(self) -> bool:
+        """Whether the pause around the turn is not answered, as all has to be asked again."""
+        return asks_again([self.held]) is not None
 
 
 @dataclass
@@ -159,6 +165,7 @@ class TurnRunner:
             subject=turn.here.subject,
             lasting=self._durable,
             extra=turn,
+            bound={"around": list(self._path)},
         )
         turn.root = Frame(run, _journal(turn, saved), turn.request)
         result = self._attempt(run, turn.root, turn)
@@ -182,6 +189,8 @@ class TurnRunner:
         marker = turn.resumption.values.get("turn") if turn.resumption else None
         if not marker or not marker.get("open") or turn.resumption is None:
             return None
+        if turn.resumption.begins_anew:  # end the node that asks, which supersedes the question
+            self._invoke(turn, Command(resume={str(turn.resumption.held_id): turn.resumption.held}))
         turn.attempts = marker["attempts"]
         turn.answers = [*marker["answers"]]
         if turn.resumption.held is not None:
@@ -322,6 +331,8 @@ class TurnRunner:
 
 
 def _journal(turn: Turn, saved: dict[str, Any] | None) -> Record | None:
+    if saved is not None and turn.resumption is not None and turn.resumption.begins_anew:
+        return EMPTY_RECORD if turn.attempts else None  # all is asked again; what the loop came to is not done again
     if saved is not None:
         return cast("Record", saved["journal"])
     return EMPTY_RECORD if turn.resumption is not None and turn.request.resume is not None else None

@@ -225,10 +225,12 @@ class Approval(_Value):
     decision: Decision | None = None
     decided_by: str | None = None
     decided_at: datetime | None = None
+    bound: Mapping[str, Any] = field(default_factory=_empty, compare=False, repr=False)
+    """What has to be the same when it is resumed, besides what is shown; for the agent that resumes it."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, times as ISO 8601 texts."""
-        return {name: _plain(getattr(self, name)) for name in self.__slots__}
+        return {name: _plain(getattr(self, name)) for name in self.__slots__ if name != "bound"}
 
 
 def _plain(value: Any) -> Any:

@@ -30,6 +30,7 @@ def payload(
     schema: Mapping[str, Any] | None = None,
     path: tuple[str, ...] = (),
     layer: str = "",
+    bound: Mapping[str, Any] | None = None,
     requested_by: str | None = None,
     owner: str | None = None,
     expires_in: float | None = None,
@@ -37,8 +38,8 @@ def payload(
 ) -> dict[str, Any]:
     """The interrupt's value for one approval: plain JSON data.
 
-    `layer`: the filter that asks, empty for a tool. `problem`: why it is asked again. `expires_in`: seconds; a saver
-    with a clock of its own counts them by that.
+    `layer`: the filter that asks, empty for a tool. `bound`: what else must be the same at the resume. `problem`: why
+    it is asked again. `expires_in`: seconds; a saver with a clock of its own counts them by that.
     """
     call = call or {}
     now = datetime.now(UTC)
@@ -55,6 +56,7 @@ def payload(
         "allowed": list(allowed),
         "path": list(path),
         "layer": layer,
+        "bound": dict(bound or {}),
         "requested_by": requested_by,
         "owner": owner,
         "created_at": now.isoformat(),
@@ -94,6 +96,7 @@ def _ours(interrupt_id: str, value: Mapping[str, Any], thread: str) -> Approval:
         allowed=tuple(value["allowed"]),
         description=value["description"],
         path=tuple(value["path"]),
+        bound={"layer": value.get("layer"), **value.get("bound", {})},
         requested_by=value["requested_by"],
         created_at=datetime.fromisoformat(value["created_at"]),
         expires_at=datetime.fromisoformat(value["expires_at"]) if value["expires_at"] else None,

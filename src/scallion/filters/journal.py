@@ -73,10 +73,22 @@ class Frame:
         return number
 
     def dump(self, wire: Wire) -> Record:
-        """The record of this frame and of those that are open inside it."""
+        """The record of this frame and of those that are open inside it.
+
+        What was recorded of `next` calls that it has not come to again is kept: it may have paused before them.
+        """
         done = {str(number): outcome_record(outcome, wire) for number, outcome in (self.done or {}).items()}
         inner = {str(number): frame.dump(wire) for number, frame in (self.open or {}).items()}
-        return {"layer": self.layer, "done": done, "open": inner, "pauses": list(self.pauses or ())}
+        return {
+            "layer": self.layer,
+            "done": {**self._later("done"), **done},
+            "open": {**self._later("open"), **inner},
+            "pauses": list(self.pauses or ()),
+        }
+
+    def _later(self, part: str) -> Record:
+        recorded: Record = self.record[part] if self.record is not None else {}
+        return {number: one for number, one in recorded.items() if int(number) >= self.nexts}
 
 
 def asked_at(record: Record, number: int) -> Mapping[str, Any] | None:

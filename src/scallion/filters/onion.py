@@ -51,7 +51,7 @@ class Run:
     """One execution of one chain: the filters' states, the updates made, the answers that were given."""
 
     __slots__ = (
-        *("answers", "config", "emit", "extra", "fold", "free", "lasting"),
+        *("answers", "bound", "config", "emit", "extra", "fold", "free", "lasting"),
         *("path", "pausing", "running", "states", "subject", "verdicts", "wire"),
     )
 
@@ -67,7 +67,7 @@ class Run:
         subject: Mapping[str, Any] | None = None,
         lasting: bool = True,
         extra: Any = None,
-        verdicts: Verdicts | None = None,
+        bound: Mapping[str, Any] | None = None,
     ) -> None:
         self.wire = wire
         self.fold = fold
@@ -81,7 +81,9 @@ class Run:
         """Whether a pause can be kept: not without a checkpointer."""
         self.extra = extra
         """What the innermost call needs of the node that runs the chain."""
-        self.verdicts = verdicts or Verdicts()
+        self.bound = bound or {}
+        """What a pause is bound to besides the filters of this chain."""
+        self.verdicts = Verdicts()
         """What was decided about the call, in the tool chain."""
         self.running: set[asyncio.Future[None]] = set()
         """The `next` calls of async hooks that have not ended."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from scallion.approvals.changed import asks_again, of_schema
 from scallion.approvals.decisions import check_fit, read
 from scallion.approvals.payload import approval, payload
 from scallion.approvals.policy import Policy
@@ -92,15 +93,20 @@ def _asked(frame: Frame, now: Mapping[str, Any]) -> Decision:
 
 def _settled(frame: Frame, shown: Mapping[str, Any] | None, number: int, now: Mapping[str, Any]) -> Decision:
     """The decision about what was shown, or is shown now; raises the signal where there is none that fits."""
+    answers = frame.run.answers
+    difference = asks_again(answers)
+    if difference is not None and (shown is None or number == len(answers) - 1):
+        shown = {**now, "description": f"Asked again: {difference}. {now['description']}", "problem": difference}
+        number = len(answers)
     shown = shown or now
-    if number < len(frame.run.answers):
+    if number < len(answers):
         try:
-            decision = _decision(frame.run.answers[number], shown, now)
+            decision = _decision(answers[number], shown, now)
         except InvalidDecision as error:
             shown = {**now, "problem": str(error)}
         else:
             return _decided(frame, decision, number, shown)
-    frame.ask({"n": len(frame.run.answers), "payload": shown})
+    frame.ask({"n": len(answers), "payload": shown})
     raise frame.run.pause(shown)
 
 
@@ -135,6 +141,8 @@ def _decision(answer: Any, shown: Mapping[str, Any], now: Mapping[str, Any]) -> 
     """The decision in an answer; raises InvalidDecision where it does not fit what was shown, or is not allowed now."""
     decision = read(answer)
     check_fit(approval("", shown, ""), decision)
+    if (difference := of_schema(shown["args_schema"], now["args_schema"])) is not None:
+        raise InvalidDecision(f"{shown['name']} has changed: {difference}")
     if decision.type not in now["allowed"]:
         raise InvalidDecision(f"{decision.type!r} is not allowed any more")
     return decision
@@ -166,6 +174,7 @@ def _question(
         schema=schema,
         path=frame.run.path,
         layer=frame.layer if layer is None else layer,
+        bound={"hook": frame.run.wire.hook, "ran": bool(frame.run.verdicts.runs), **frame.run.bound},
         requested_by=frame.run.subject.get("user"),
         owner=frame.run.subject.get("owner"),
         expires_in=seconds,

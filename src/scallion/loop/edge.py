@@ -15,6 +15,7 @@ from langgraph.errors import GraphInterrupt
 from langgraph.func import task
 from langgraph.types import interrupt
 
+from scallion.approvals.changed import asks_again
 from scallion.bridge import wait, waits_on_loop
 from scallion.filters.filter import Chain, Filter
 from scallion.filters.journal import Frame, Wire, asked_at, current_frame
@@ -47,6 +48,7 @@ class Edge:
         self, filters: Sequence[Filter], chain: Chain, innermost: Innermost, wire: Wire, rules: StateRules
     ) -> None:
         self.path = tuple(one.name for one in filters if one.hook(chain) is not None)
+        self._around = [one.name for one in filters if one.around_turn is not None]
         self._chain = nest(filters, chain, innermost)
         self._wire = wire
         self._fold = rules.fold
@@ -68,14 +70,17 @@ class Edge:
         journal: Journal | None = None
         for _ in answers:
             journal = keep(None)
+        changed = asks_again(answers) is not None
         while True:
             made.clear()
             made.update(journal["made"] if journal else {})
             run = self._run(states, answers, extra, config, here)
-            run.verdicts = _verdicts(journal, len(answers))
-            root = Frame(run, journal["root"] if journal else None, request)
+            run.verdicts = _verdicts(journal, len(answers), begins_anew=changed)
+            root = Frame(run, journal["root"] if journal and not changed else None, request)
             reply = _attempt(self._chain, request, root, config)
             if run.pausing is None:
+                if changed:
+                    restate_answers(config, answers)  # who reads the writes sees that the question was superseded
                 return reply, root.updates
             run.settle()
             if _is_nested(run.pausing, config, len(answers)):
@@ -92,7 +97,7 @@ class Edge:
             if kept["id"] == mine["id"]:
                 restate_answers(config, answers)
                 raise _interrupt(run.pausing, config, len(answers))
-            journal = kept  # a crash fell between keeping and asking: what was kept is what is shown
+            journal, changed = kept, False  # a crash fell between keeping and asking: what was kept is what is shown
 
     def _run(self, states: States, answers: list[Any], extra: Any, config: RunnableConfig, here: Invocation) -> Run:
         return Run(
@@ -105,17 +110,20 @@ class Edge:
             subject=here.subject,
             lasting=has_checkpointer(config),
             extra=extra,
+            bound={"around": self._around},
         )
 
 
-def _verdicts(journal: Journal | None, answers: int) -> Verdicts:
+def _verdicts(journal: Journal | None, answers: int, *, begins_anew: bool) -> Verdicts:
     """What was decided before the pause, and what was asked last: its answer holds even if no hook asks for it."""
     if journal is None:
         return Verdicts()
-    verdicts = Verdicts(journal.get("verdicts"))
-    asked = asked_at(journal["root"], answers - 1)
-    if is_of_gate(asked) and str(answers - 1) not in verdicts.given:
-        verdicts.standing = asked
+    kept = Verdicts(journal.get("verdicts"))
+    verdicts = Verdicts() if begins_anew else kept
+    before = [asked_at(journal["root"], int(number)) for number in kept.given] if begins_anew else []
+    asked = [one for one in (*before, asked_at(journal["root"], answers - 1)) if is_of_gate(one)]
+    if asked and str(answers - 1) not in verdicts.given:
+        verdicts.standing = asked[-1]
     return verdicts
 
 

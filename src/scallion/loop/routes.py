@@ -19,7 +19,7 @@ class Routes:
 
     def after_chat(self, state: Mapping[str, Any]) -> Any:
         """The calls that are open, each with its own task; the end where there are none."""
-        calls = open_calls(state["messages"])
+        calls = open_calls(state.get("messages") or [])
         if not calls:
             return END
         if not self._serial.isdisjoint(call["name"] for call in calls):

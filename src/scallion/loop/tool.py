@@ -14,6 +14,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 from langgraph.errors import GraphBubbleUp
 
+from scallion.approvals.changed import asks_again
 from scallion.errors import FilterError
 from scallion.filters.filter import Filter
 from scallion.filters.journal import Wire, dump_error
@@ -22,7 +23,7 @@ from scallion.loop.edge import Edge
 from scallion.loop.execute import ToolCallRunner
 from scallion.loop.failures import remember
 from scallion.loop.invocation import Budget, Invocation, invocation
-from scallion.loop.platform import read_state, runtime
+from scallion.loop.platform import given_answers, read_state, restate_answers, runtime
 from scallion.loop.state import NOT_RUN, Limits, Step, calls_of, last_batch, new_account, turn_of
 from scallion.values import ToolFailure, ToolReply, ToolRequest
 
@@ -80,6 +81,9 @@ class ToolNode:
         around = runtime(config)
         context = here.context(state, turn, getattr(around, "context", None))
         mine = {**call, "args": deepcopy(call["args"])}  # a filter that changes them in place changes no history
+        if mine["name"] not in self._tools and asks_again(answers := given_answers(config)) is not None:
+            restate_answers(config, answers)
+            return _refused(call, f"not run: there is no tool named {call['name']!r} any more"), [], call["args"]
         request = ToolRequest(cast("Any", mine), self._tools.get(call["name"]), context)
         made: dict[str, Any] = {}  # the arguments that the tool ran with: a person or a filter may have changed them
         reply, updates = self._edge.run(request, account["filters"], (state, made), config, here, made)

@@ -58,11 +58,23 @@ class Step(Protocol):
     def answered(self) -> str | None: ...
 
 
-def ask(conn: Connection, t: Tables, session: int, place: Place, asked: Sequence[Question], now: Any) -> None:
-    """Record the questions that a task asks now; what it asked before and asks no more is used."""
+def ask(
+    conn: Connection,
+    t: Tables,
+    session: int,
+    place: Place,
+    asked: Sequence[Question],
+    now: Any,
+    *,
+    anew: bool = False,
+) -> None:
+    """Record the questions that a task asks now; what it asked before and asks no more is used.
+
+    `anew`: nothing of that was used, decided or not: the task began again from its top.
+    """
     ids = [question.id for question in asked]
     refused = any(_problem(question.value) for question in asked)
-    _use(conn, t, session, place, except_ids=ids, refused=refused)
+    _use(conn, t, session, place, except_ids=ids, refused=refused, anew=anew)
     a = t.approvals.c
     _forget_closed(conn, t, session, place, ids)
     query = select(a.session, a.id, a.ns, a.payload).where(a.session == session, a.id.in_(ids))
@@ -135,9 +147,12 @@ def _expiry(value: Any, asked: Approval, now: Any) -> Any:
     return to_micros(asked.expires_at) if asked.expires_at else None
 
 
-def finish(conn: Connection, t: Tables, session: int, place: Place) -> None:
-    """The task came to its end: its answers are used, and those of the subgraph that it ran."""
-    _use(conn, t, session, place, except_ids=())
+def finish(conn: Connection, t: Tables, session: int, place: Place, *, anew: bool = False) -> None:
+    """The task came to its end: its answers are used, and those of the subgraph that it ran.
+
+    `anew`: it began again from its top, and used none.
+    """
+    _use(conn, t, session, place, except_ids=(), anew=anew)
     a = t.approvals.c
     # Where durability is "exit", a subgraph that ends writes nothing. The task's id is part of its namespace.
     below = or_(a.ns.endswith(f":{place.task}", autoescape=True), a.ns.contains(f":{place.task}|", autoescape=True))
@@ -152,13 +167,24 @@ def _problem(value: Any) -> bool:
 
 
 def _use(
-    conn: Connection, t: Tables, session: int, place: Place, *, except_ids: Sequence[str], refused: bool = False
+    conn: Connection,
+    t: Tables,
+    session: int,
+    place: Place,
+    *,
+    except_ids: Sequence[str],
+    refused: bool = False,
+    anew: bool = False,
 ) -> None:
-    """What the task asks no more is used; `refused`: what nobody decided is superseded, its answer was no decision."""
+    """What the task asks no more is used.
+
+    `refused`: what nobody decided is superseded, as its answer was no decision; `anew`: what somebody decided too.
+    """
     a = t.approvals.c
     gone = and_(_of_task(t, session, place), a.id.not_in(except_ids))
-    if refused:
-        _end(conn, t, "superseded", and_(gone, a.status == "pending"))
+    if refused or anew:
+        unused = OPEN if anew else ("pending",)
+        _end(conn, t, "superseded", and_(gone, a.status.in_(unused)))
     _end(conn, t, "used", and_(gone, a.status.in_(OPEN)))
 
 

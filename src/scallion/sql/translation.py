@@ -21,6 +21,7 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
 from sqlalchemy import Connection
 
+from scallion.approvals.changed import asks_again
 from scallion.approvals.questions import questions
 from scallion.errors import NotSerializable
 from scallion.sql import deltas, encoding, names, owners, summary
@@ -108,9 +109,7 @@ class Translation:
         self._check_owner(config.get("metadata") or {})
         channels = {channel for channel, _ in rows}
         interrupts = [value for channel, value in rows if channel == INTERRUPT]
-        answers = max(
-            (len(value) for channel, value in rows if channel == RESUME and isinstance(value, list)), default=0
-        )
+        given = max((one for channel, one in rows if channel == RESUME and isinstance(one, list)), key=len, default=[])
         return NewWrites(
             thread=names.address(config).thread,
             place=_place(config, task),
@@ -123,8 +122,9 @@ class Translation:
                 )
                 for index, (channel, value) in enumerate(rows)
             ],
-            questions=questions(interrupts, answers),
-            answers=answers,
+            questions=questions(interrupts, len(given)),
+            answers=len(given),
+            asks_again=asks_again(given) is not None,
             failed=ERROR in channels,
             finished=not channels <= WRITES_IDX_MAP.keys() and ERROR not in channels and INTERRUPT not in channels,
             owner=self.owner,

@@ -36,6 +36,8 @@ class NewWrites:
     finished: bool = False
     answers: int = 0
     """How many of its questions were answered."""
+    asks_again: bool = False
+    """Whether the last of them was answered with the news that everything has to be asked again."""
     owner: str | None = None
     """Whose thread it must be; None: anybody's."""
 
@@ -65,9 +67,9 @@ def put(conn: Connection, t: Tables, memory: Memory, new: NewWrites, now: Any, l
         known.lose_row()
     if new.questions:
         place = replace(new.place, owner=known.claimed.owner or new.place.owner)
-        asking.ask(conn, t, known.session, place, new.questions, now)
+        asking.ask(conn, t, known.session, place, new.questions, now, anew=new.asks_again)
     elif known.claimed.open_count and new.finished:
-        asking.finish(conn, t, known.session, new.place)
+        asking.finish(conn, t, known.session, new.place, anew=new.asks_again)
     elif known.claimed.open_count and new.failed and new.answers:
         asking.take(conn, t, known.session, new.place, new.answers)
     return known

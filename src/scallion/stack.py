@@ -1,0 +1,83 @@
+"""The stack of an agent as pauses depend on it: what of its filters and tools differs from what was shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from scallion.approvals import changed
+from scallion.errors import InvalidDecision
+from scallion.filters.filter import Chain, Filter
+from scallion.filters.pausing import args_schema
+from scallion.values import Approval, Decision, ToolRequest
+
+
+class Stack:
+    """Filters and tools of one agent."""
+
+    def __init__(self, filters: Sequence[Filter], tools: Mapping[str, Any]) -> None:
+        self._filters = filters
+        self._names = [one.name for one in filters]
+        self._tools = tools
+
+    def lacks(self, approval: Approval) -> bool:
+        """Whether the tool that the approval is about is not there any more."""
+        return approval.tool is not None and approval.args_schema is not None and approval.tool not in self._tools
+
+    def difference(self, approval: Approval, decision: Decision | None = None) -> str | None:
+        """What differs from what the approval showed, in words; None where it can be resumed.
+
+        A gate that allows less than before is a difference for what it does not allow any more; without a `decision`,
+        for whatever may be decided.
+        """
+        return self._of_layers(approval) or self._of_tool(approval) or self._of_gate(approval, decision)
+
+    def check_edit(self, approval: Approval, decision: Decision) -> None:
+        """Raise InvalidDecision where the tool would refuse the edited arguments: it knows more than its schema."""
+        schema = getattr(self._tools.get(approval.tool or ""), "tool_call_schema", None)
+        if decision.type != "edit" or not hasattr(schema, "model_validate"):
+            return
+        try:
+            schema.model_validate(dict(decision.args or {}))  # type: ignore[union-attr]
+        except ValueError as error:
+            where = {".".join(map(str, one["loc"])) for one in getattr(error, "errors", list)()}
+            raise InvalidDecision(f"{approval.tool} refuses the edited {', '.join(sorted(where))}", approval) from None
+
+    def _of_layers(self, approval: Approval) -> str | None:
+        hook = approval.bound.get("hook")
+        if hook is None:  # of a release that did not keep it
+            return changed.of_layers(approval.path, self._names, self._names, "")
+        around = approval.bound.get("around", ())
+        return changed.of_layers(approval.path, self._with(hook), self._names, hook) or changed.of_layers(
+            around, self._with("around_turn"), self._names, "around_turn"
+        )
+
+    def _with(self, hook: str) -> list[str]:
+        return [one.name for one in self._filters if one.hook(cast("Chain", hook.removeprefix("around_"))) is not None]
+
+    def _of_tool(self, approval: Approval) -> str | None:
+        if approval.tool is None or approval.args_schema is None:
+            return None
+        tool = self._tools.get(approval.tool)
+        if tool is None:
+            return f"there is no tool named {approval.tool!r} any more"
+        if approval.kind == "external_call" and not (tool.metadata or {}).get("external"):
+            return f"tool {approval.tool!r} runs here now"
+        of_schema = changed.of_schema(approval.args_schema, args_schema(tool))
+        return f"tool {approval.tool!r}: {of_schema}" if of_schema else None
+
+    def _of_gate(self, approval: Approval, decision: Decision | None) -> str | None:
+        layer = approval.bound.get("layer")
+        gate = next((one for one in self._filters if one.name == layer), None)
+        if gate is None or approval.kind != "tool_call" or not hasattr(gate, "policy"):
+            return None
+        call: Any = {"name": approval.tool, "args": dict(approval.args or {}), "id": approval.call_id}
+        try:
+            policy = gate.policy(ToolRequest(call, self._tools.get(approval.tool or "")))
+        except Exception as error:
+            return f"filter {layer!r} fails on this call: {type(error).__name__}"
+        if policy is None or not policy.is_stricter_than({"allowed": approval.allowed}):
+            return None
+        if decision is not None and decision.type in policy.allowed:
+            return None
+        return f"filter {layer!r} allows only {', '.join(policy.allowed)} now"
