@@ -139,7 +139,7 @@ config = {"configurable": {"thread_id": "t"}}
 """
 
 
-def run(code: str, folder: Path) -> str:
+def run(code: str, folder: Path, **environment: str) -> str:
     """What a new process prints that has the state's classes in a module `shop`."""
     (folder / "shop.py").write_text(STATE)
     path = ":".join([str(folder), *sys.path])
@@ -148,7 +148,7 @@ def run(code: str, folder: Path) -> str:
         capture_output=True,
         text=True,
         check=False,
-        env={"PYTHONPATH": path, "LANGGRAPH_STRICT_MSGPACK": "true"},
+        env={"PYTHONPATH": path, "LANGGRAPH_STRICT_MSGPACK": "true"} | environment,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
@@ -172,7 +172,36 @@ with SQLCheckpointer({database!r}) as saver:
 """
     refused, same, blocked = run(code, tmp_path).splitlines()
     assert (refused, same) == ("any Other", "True <class 'tuple'>")
-    assert blocked.startswith("a stored value is of type shop.Order.Kind, which is not on the allow-list: set")
+    assert blocked.startswith("a stored value is of type shop.Order.Kind, which is not on the allow-list: name it")
+
+
+ADVICE = """
+def kind(state):
+    return {"any": Order.Kind.BOOK}
+
+class Any_(TypedDict):
+    any: dict
+
+def chosen(saver):
+    return StateGraph(Any_).add_node(kind).add_edge("__start__", "kind").compile(checkpointer=saver).invoke({}, config)
+
+with SQLCheckpointer("sqlite://") as saver:
+    try:
+        chosen(saver)
+    except NotSerializable as error:
+        print(error)
+        advice = str(error).partition("SQLCheckpointer(url)")[2].partition(";")[0]
+        print(chosen(eval("saver" + advice))["any"])
+"""
+
+
+@pytest.mark.parametrize("is_strict", [False, True])
+def test_what_is_not_listed_is_told_as_it_is_to_be_written(tmp_path: Path, is_strict: bool) -> None:
+    """A variable that is set already is not advised."""
+    told, value = run(ADVICE, tmp_path, LANGGRAPH_STRICT_MSGPACK=str(is_strict)).splitlines()
+    assert "with_allowlist([('shop', 'Kind')])" in told
+    assert ("LANGGRAPH_STRICT_MSGPACK" in told) is not is_strict
+    assert value == "Kind.BOOK"
 
 
 def stored(saver: SQLCheckpointer, value: Any) -> Callable[[], Any]:

@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError, NoSuchTableError
 from sqlalchemy.schema import CreateSchema
 
 from scallion.errors import ConfigurationError, SchemaError
-from scallion.sql.tables import Tables
+from scallion.sql.tables import Tables, tables
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -53,6 +53,16 @@ def check(conn: Connection, t: Tables) -> None:
     raise SchemaError(
         f"the database is at {revision}, newer than {HEAD} of this program: run `pip install --upgrade scallion`"
     )
+
+
+def is_ours(name: str | None, prefix: str = "") -> bool:
+    """Whether a table of that name is Scallion's, where its tables have this prefix.
+
+    For the migrations of a program that shares the database: what is ours they must not drop.
+    """
+    t = tables(prefix)
+    ours = {t.version_table, *t.metadata.tables}
+    return name in ours | {one.lower() for one in ours}  # MySQL keeps names like that on some systems
 
 
 def _command(t: Tables, verb: str) -> str:

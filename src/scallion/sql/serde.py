@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import ormsgpack
-from langgraph.checkpoint.serde._msgpack import SAFE_MSGPACK_METHODS, SAFE_MSGPACK_TYPES
+from langgraph.checkpoint.serde._msgpack import SAFE_MSGPACK_METHODS, SAFE_MSGPACK_TYPES, STRICT_MSGPACK_ENABLED
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from scallion.errors import TypeBlocked
@@ -38,10 +38,20 @@ HARMLESS = frozenset(
 )
 """What is allowed on top of LangGraph's own list."""
 
-HOW_TO_ALLOW = (
-    "set LANGGRAPH_STRICT_MSGPACK=true, so that LangGraph lists the types in the state of its graphs, or name the type "
-    "yourself: SQLCheckpointer(url).with_allowlist([(module, name)])"
-)
+
+def how_to_allow(module: str, name: str) -> str:
+    """What has to be written so that the type is rebuilt."""
+    by_hand = f"name it: SQLCheckpointer(url).with_allowlist([({module!r}, {_listed(name)!r})])"
+    if STRICT_MSGPACK_ENABLED:  # so LangGraph has listed what it finds, and did not find this
+        return by_hand
+    return (
+        f"{by_hand}; or, for the types in the state of a graph, have LangGraph list them: LANGGRAPH_STRICT_MSGPACK=true"
+    )
+
+
+def _listed(name: str) -> str:
+    """The name on the list: of a type in the body of another one its own, as LangGraph has it."""
+    return name.rpartition(".")[2]
 
 
 class StrictSerializer(JsonPlusSerializer):
@@ -78,7 +88,7 @@ class StrictSerializer(JsonPlusSerializer):
         if key in SAFE_MSGPACK_TYPES or key in HARMLESS:
             return True
         listed = self._allowed_msgpack_modules
-        return listed is True or (module, name.rpartition(".")[2]) in (listed or ())
+        return listed is True or (module, _listed(name)) in (listed or ())
 
     def blocked(self, error: TypeBlocked, name: str, arguments: Any) -> Any:
         """What a value becomes that cannot be rebuilt: here the error."""
@@ -89,7 +99,7 @@ class StrictSerializer(JsonPlusSerializer):
         if kind in self._proven:
             return
         if not self.allows(module, name):
-            raise TypeError(f"{module}.{name} is not on the allow-list: {HOW_TO_ALLOW}")
+            raise TypeError(f"{module}.{name} is not on the allow-list: {how_to_allow(module, name)}")
         try:
             same = found(module, name) is kind
         except (ImportError, AttributeError):
@@ -204,7 +214,7 @@ class _Reading:
         where = f"a stored value is of type {module}.{name}, which"
         is_allowed = self._serializer.allows(module, name)
         if (code == METHOD and (module, name, *rest) not in SAFE_MSGPACK_METHODS) or not is_allowed:
-            raise TypeBlocked(f"{where} is not on the allow-list: {HOW_TO_ALLOW}")
+            raise TypeBlocked(f"{where} is not on the allow-list: {how_to_allow(module, name)}")
         try:
             kind = found(module, name)
         except (ImportError, AttributeError):
