@@ -113,7 +113,10 @@ def created() -> dict[str, tuple[list[Any], dict[str, bool]]]:
         ),
         "effects": (
             [
-                *session("key"),
+                *session("call", "attempt"),
+                sa.Column("call", exact(64), nullable=False),
+                sa.Column("attempt", sa.Integer(), autoincrement=False, nullable=False),
+                sa.Column("args", exact(64), nullable=False),
                 sa.Column("key", exact(64), nullable=False),
                 sa.Column("tool", exact(255), nullable=False),
                 sa.Column("status", sa.String(16), nullable=False),

@@ -111,6 +111,8 @@ class Agent:
             one.check_tools(frozenset(tools))
             if one.can_pause and self.checkpointer is None:
                 raise ConfigurationError(f"filter {one.name!r} can pause: build the Agent with checkpointer=...")
+            if one.needs_effects and not hasattr(self.checkpointer, "effects"):
+                raise ConfigurationError(f"filter {one.name!r} keeps a ledger: give a SQLCheckpointer as checkpointer=")
         for name, tool in tools.items():
             if self.checkpointer is None and not {"external", "pauses"}.isdisjoint(tool.metadata or {}):
                 raise ConfigurationError(f"tool {name!r} pauses: build the Agent with checkpointer=...")
@@ -201,7 +203,7 @@ class Agent:
 
         A thread whose holder died on this machine is free at once, that of another machine when its lease expires:
         until then, or while the turn runs, ThreadBusy is raised. A tool that was running when the process died is run
-        again: whether it took effect is not known.
+        again, unless `filters.once` guards it: whether it took effect is not known.
         """
         try:
             return self.resume(thread, **options)

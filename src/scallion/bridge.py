@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
@@ -81,6 +82,14 @@ def wait(awaitable: Awaitable[T]) -> T:
     if in_greenlet():
         return await_(awaitable)
     return _background.run(awaitable)
+
+
+def sleep(seconds: float) -> None:
+    """Wait in either kind of run, without blocking a running loop."""
+    if in_greenlet():
+        await_(asyncio.sleep(seconds))
+    else:
+        time.sleep(seconds)
 
 
 async def spawn(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:

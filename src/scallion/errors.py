@@ -98,11 +98,15 @@ class ValidationFailed(ScallionError):
 
 
 class Blocked(ScallionError):
-    """A guard stopped the turn; `findings` holds types and counts, never text."""
+    """A guard stopped the turn; `findings` holds types and counts, never text.
 
-    def __init__(self, guard: str, findings: Mapping[str, int] | None = None) -> None:
+    `told`: what a tool call that was stopped is answered with in the thread.
+    """
+
+    def __init__(self, guard: str, findings: Mapping[str, int] | None = None, told: str | None = None) -> None:
         self.guard = guard
         self.findings = dict(findings or {})
+        self.told = told
         super().__init__(f"guard {guard!r} stopped the turn")
 
 

@@ -10,8 +10,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from scallion.bridge import call, waits_on_loop
-from scallion.bridge import wait as wait_for
+from scallion.bridge import call, sleep
 from scallion.errors import LeaseLost, StorageError, ThreadBusy
 from scallion.loop.invocation import Invocation, current_invocation
 
@@ -32,7 +31,7 @@ class Running:
         while (holder := self._take(key, here)) is not here:
             if time.monotonic() >= deadline:
                 raise _busy(here, holder)
-            _sleep(NEAR)
+            sleep(NEAR)
         try:
             yield
         finally:
@@ -89,7 +88,7 @@ def _taken(leases: Any, here: Invocation, deadline: float, *, new: bool, bound: 
         except ThreadBusy:
             if (left := deadline - time.monotonic()) <= 0:
                 raise
-        _sleep(min(pause, left))
+        sleep(min(pause, left))
         pause = min(FAR, 2 * pause)
 
 
@@ -116,12 +115,3 @@ def _busy(here: Invocation, holder: Invocation) -> ThreadBusy:
         return ThreadBusy(str(here.thread), holder.lease.holder, holder.lease.since)
     begun = datetime.now(UTC) - timedelta(seconds=time.monotonic() - holder.started)
     return ThreadBusy(str(here.thread), f"process {os.getpid()}", begun)
-
-
-def _sleep(seconds: float) -> None:
-    import asyncio
-
-    if waits_on_loop():
-        wait_for(asyncio.sleep(seconds))
-    else:
-        time.sleep(seconds)

@@ -24,6 +24,7 @@ from scallion.errors import (
     ThreadError,
     ThreadPaused,
 )
+from scallion.filters.effects import recorded
 from scallion.history import changes, left_of
 from scallion.loop.invocation import invocation
 from scallion.loop.state import calls_of, last_batch, open_calls
@@ -161,10 +162,7 @@ class Threads:
         if head.open:
             call(graph.update_state, graph.aupdate_state, config, None, as_node=END)
             head = self.head(config)
-        answers = [
-            ToolMessage(text, tool_call_id=one["id"], name=one["name"], status="error")
-            for one in open_calls(list(head.messages))
-        ]
+        answers = self._answers(thread, list(head.messages), text)
         base = head.values.get("base")
         before = [*base, *head.messages] if base is not None else head.messages
         left = [*left_of(before, head.marker), *answers]
@@ -176,6 +174,21 @@ class Threads:
             written |= {"turn": {}, "base": None}
         call(graph.update_state, graph.aupdate_state, config, written, as_node="chat")
         return self.head(config)
+
+    def _answers(self, thread: str, messages: list[BaseMessage], text: str) -> list[ToolMessage]:
+        """A result for each open call: the recorded one of an effect, what is not known of it, or else `text`."""
+        calls = open_calls(messages)
+        known = recorded(self._saver, thread, last_batch(messages)[0], calls)
+        return [
+            known.get(one["id"])
+            or ToolMessage(
+                UNKNOWN_OUTCOME if one["id"] in known else text,
+                tool_call_id=one["id"],
+                name=one["name"],
+                status="error",
+            )
+            for one in calls
+        ]
 
     def decided(self, head: Head, thread: str, decisions: Any, by: str | None) -> Resumption | list[Approval]:
         """What the thread goes on from; the open approvals where nothing is decided yet.

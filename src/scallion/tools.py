@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from langchain_core.tools import tool
 
+from scallion.filters.effects import idempotency_key
 from scallion.filters.pausing import pause
 
 
@@ -16,4 +17,4 @@ def ask_human(question: str) -> str:
 
 ask_human.metadata = {"pauses": True}
 
-__all__ = ["ask_human"]
+__all__ = ["ask_human", "idempotency_key"]

@@ -233,6 +233,23 @@ class Approval(_Value):
         return {name: _plain(getattr(self, name)) for name in self.__slots__ if name != "bound"}
 
 
+@dataclass(frozen=True, slots=True)
+class Effect(_Value):
+    """One attempt at a tool call that is made at most once. Times are UTC and aware.
+
+    `status`: "begun" while nobody knows what came of it, "done", "failed", "open" (it did not happen), "stopped".
+    `key`: the idempotency key that the tool was given.
+    """
+
+    thread: str
+    tool: str
+    status: str
+    key: str
+    attempt: int
+    begun_at: datetime
+    ended_at: datetime | None = None
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.isoformat()

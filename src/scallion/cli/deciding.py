@@ -1,4 +1,4 @@
-"""`approve`, `edit`, `reject`, `respond`, `withdraw`: write a decision into the inbox; `resume` uses it later."""
+"""The verbs that write a decision into the inbox, or take one back; `resume` uses it later."""
 
 from __future__ import annotations
 
@@ -60,6 +60,28 @@ def respond(id: str, thread: str | None, by: str, as_json: bool, message: str | 
         raise click.UsageError("give either MESSAGE or --json-answer")
     given = editing.from_json(sys.stdin.read() if json_answer == "-" else json_answer, "the answer is")
     _decide(id, thread, lambda _: Decision("respond", message=given), by, as_json)
+
+
+@click.command()
+@_deciding
+@click.argument("result", default="done")
+def happened(id: str, thread: str | None, by: str, as_json: bool, result: str) -> None:
+    """Say that a call of unknown outcome took effect, with RESULT, which the model reads. It is not run again."""
+    _decide(id, thread, lambda approval: Decision("happened", message=result), by, as_json)
+
+
+@click.command()
+@_deciding
+def rerun(id: str, thread: str | None, by: str, as_json: bool) -> None:
+    """Run a call again that did not take effect, or that failed for something that is mended now."""
+    _decide(id, thread, lambda approval: Decision("rerun"), by, as_json)
+
+
+@click.command()
+@_deciding
+def stop(id: str, thread: str | None, by: str, as_json: bool) -> None:
+    """Leave the call alone and end its turn with an error."""
+    _decide(id, thread, lambda approval: Decision("stop"), by, as_json)
 
 
 @click.command()

@@ -2,7 +2,9 @@
 
 from scallion.approvals.policy import Policy
 from scallion.filters.approval import approval, human_approval
+from scallion.filters.environment import pause_on_environment_error
 from scallion.filters.filter import Filter, around_chat, around_tool, around_turn, token_transform
+from scallion.filters.once import once
 from scallion.filters.onion import PauseSignal, compose
 from scallion.filters.pausing import pause
 from scallion.filters.tokens import TokenTransform
@@ -18,6 +20,8 @@ __all__ = [
     "around_turn",
     "compose",
     "human_approval",
+    "once",
     "pause",
+    "pause_on_environment_error",
     "token_transform",
 ]

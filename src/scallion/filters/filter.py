@@ -39,6 +39,10 @@ class Filter:
     on_error: Literal["fail", "ignore"] = "fail"
     can_pause: bool = False
     """Whether the filter is known to pause: such a stack is refused without a checkpointer."""
+    needs_effects: bool = False
+    """Whether it keeps a ledger of effects: such a stack is refused without a SQLCheckpointer."""
+    innermost: bool = False
+    """Whether it stands inside of all others, wherever it is in the list."""
 
     _FIELDS: ClassVar = ("around_turn", "around_chat", "around_tool", "token_transform", "init", "state_schema")
 
@@ -91,7 +95,7 @@ def reducers(schema: type | None) -> dict[str, Callable[[Any, Any], Any]]:
 
 
 def check(filters: Iterable[Any]) -> tuple[Filter, ...]:
-    """The filters as a tuple; raises ConfigurationError that names the first one that cannot work."""
+    """The filters in the order in which they stand; raises ConfigurationError that names one that cannot work."""
     if isinstance(filters, Filter) or not isinstance(filters, Iterable):
         raise ConfigurationError(f"filters is a list of filters, not {filters!r}: put it into brackets")
     checked = tuple(filters)
@@ -102,7 +106,7 @@ def check(filters: Iterable[Any]) -> tuple[Filter, ...]:
         _check_is_filter(one, position)
         _check_name(one, seen)
         _check_parts(one)
-    return checked
+    return tuple(sorted(checked, key=lambda one: one.innermost))
 
 
 def _check_is_filter(one: Any, position: int) -> None:

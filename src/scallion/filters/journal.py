@@ -47,11 +47,19 @@ class Frame:
         if record is not None and record["layer"] != layer:
             self.record = {"layer": layer, "done": {}, "open": {"0": record}, "pauses": []}
 
-    def asked(self) -> Mapping[str, Any] | None:
-        """The recorded question that this frame asks next, if it asked before the pause."""
+    def asked(self, about: str | None = None) -> Mapping[str, Any] | None:
+        """The recorded question that this frame asks next, or the one `about` this, if it asked before the pause."""
         recorded = self.record["pauses"] if self.record else ()
+        if about is not None:
+            return next((one for one in recorded if (one["payload"] or {}).get("about") == about), None)
         position = len(self.pauses or ())
         return recorded[position] if position < len(recorded) else None
+
+    def forget(self) -> None:
+        """Do not keep what the `next` calls of this frame came to: somebody else knows, and has the last word."""
+        self.nexts, self.done = 0, None
+        if self.record is not None:
+            self.record = {**self.record, "done": {}, "open": {}}
 
     def ask(self, entry: dict[str, Any]) -> None:
         """Record a question."""
@@ -131,7 +139,7 @@ def dump_error(error: BaseException) -> Record:
     if isinstance(error, LimitExceeded):
         return {"type": kind, "args": [error.limit, error.used, error.allowed]}
     if isinstance(error, Blocked):
-        return {"type": kind, "args": [error.guard, error.findings]}
+        return {"type": kind, "args": [error.guard, error.findings, error.told]}
     return {"type": "ScallionError", "args": [f"{kind} before the pause"]}
 
 

@@ -155,7 +155,7 @@ def _layer(owner: Filter, chain: Chain, hook: Callable[..., Any], inner: Innermo
             if asynchronous:
                 out = wait(hook(request, State(run, name), _async_next(frame, inner)))
             else:
-                out = hook(request, State(run, name), lambda request: _advance(frame, inner, request))
+                out = hook(request, State(run, name), lambda request: advance(frame, inner, request))
             if type(out) is expected and isinstance(out.message, message):
                 reply, update = out, None
             else:
@@ -182,7 +182,7 @@ def _async_next(frame: Frame, inner: Innermost) -> Callable[[Any], Any]:
         done = asyncio.get_running_loop().create_future()
         frame.run.running.add(done)
         try:
-            return await spawn(_advance, frame, inner, request)
+            return await spawn(advance, frame, inner, request)
         finally:
             frame.run.running.discard(done)
             if not done.done():
@@ -227,14 +227,14 @@ def _without(name: str, where: str, frame: Frame, inner: Innermost, request: Any
     if frame.run.emit is not None:
         frame.run.emit(FilterActed(name, where, "ignored_error"))
     if not frame.done:
-        return _advance(frame, inner, request)
+        return advance(frame, inner, request)
     reply, failure, _ = frame.done[max(frame.done)]
     if failure is not None:
         raise failure
     return reply
 
 
-def _advance(frame: Frame, inner: Innermost, request: Any) -> Any:
+def advance(frame: Frame, inner: Innermost, request: Any) -> Any:
     """One `next` call: replayed if it had finished before the pause, run otherwise, and recorded."""
     run = frame.run
     if run.pausing is not None:  # nothing runs behind a pause that a filter tried to swallow

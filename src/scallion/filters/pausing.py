@@ -35,6 +35,12 @@ def pause(
     return _asked(frame, _question(frame, question, kind, tuple(allowed), schema, expires_in))
 
 
+def ask(question: str, *, kind: ApprovalKind, allowed: tuple[DecisionType, ...], about: str) -> Decision:
+    """As `pause`; `about` tells questions apart that look alike, so that the answer to one is not taken for another."""
+    frame = _here()
+    return _asked(frame, {**_question(frame, question, kind, allowed, None, None), "about": about})
+
+
 def ask_about(request: ToolRequest, policy: Policy, layer: str, remark: str = "") -> Decision:
     """Have a person decide `request`, for the gate named `layer`; `remark` says why it is asked about once more."""
     frame = _here()
@@ -84,7 +90,7 @@ def _here() -> Frame:
 
 
 def _asked(frame: Frame, now: Mapping[str, Any]) -> Decision:
-    asked = frame.asked()
+    asked = frame.asked(now.get("about"))
     if asked is not None and not _shows_the_same(asked["payload"], now):
         asked = None
     shown, number = (None, frame.fresh()) if asked is None else (asked["payload"], int(asked["n"]))
@@ -126,10 +132,13 @@ def verdicts_here() -> Verdicts:
     return Verdicts() if frame is None else frame.run.verdicts
 
 
-def was_asked() -> bool:
-    """Whether the question that comes next was asked before the pause: a gate does not judge again what was shown."""
+def was_asked(about: str | None = None) -> bool:
+    """Whether the question that comes next was asked before the pause, or the one `about` this.
+
+    A gate does not judge again what was shown.
+    """
     frame = current_frame.get(None)
-    return frame is not None and frame.asked() is not None
+    return frame is not None and frame.asked(about) is not None
 
 
 def is_of_gate(shown: Mapping[str, Any] | None) -> bool:
@@ -149,7 +158,7 @@ def _decision(answer: Any, shown: Mapping[str, Any], now: Mapping[str, Any]) -> 
 
 
 def _shows_the_same(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> bool:
-    return before is not None and all(before[key] == now[key] for key in ("kind", "name", "args"))
+    return before is not None and all(before.get(key) == now.get(key) for key in ("kind", "name", "args", "about"))
 
 
 def _question(

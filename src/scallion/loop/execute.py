@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import ToolMessage
@@ -15,7 +15,9 @@ from scallion.bridge import wait, waits_on_loop
 from scallion.errors import ConfigurationError
 from scallion.events import ToolFinished, ToolStarted
 from scallion.filters.clearance import cleared, with_notice
+from scallion.filters.filter import Filter
 from scallion.filters.journal import Frame
+from scallion.filters.onion import advance, nest
 from scallion.filters.pausing import pause
 from scallion.loop.failures import failure_kind
 from scallion.loop.inject import Injection, injection, with_injected
@@ -25,21 +27,26 @@ from scallion.values import ToolFailure, ToolReply, ToolRequest
 
 
 class ToolCallRunner:
-    """Runs the tool of a request. A failure is a value, `ToolReply.error`; an unknown tool is a semantic one."""
+    """Runs the tool of a request. A failure is a value, `ToolReply.error`; an unknown tool is a semantic one.
 
-    def __init__(self) -> None:
+    `guards` are the filters that stand right around the tool, inside of the last check of what was decided.
+    """
+
+    def __init__(self, guards: Sequence[Filter] = ()) -> None:
         self._injections: dict[int, tuple[BaseTool, Injection]] = {}
+        self._guarded = nest(guards, "tool", self._inside) if guards else None
 
     def __call__(self, request: ToolRequest, frame: Frame) -> ToolReply:
         """One execution; raises nothing that the tool raised, but for pauses."""
-        frame.enter("")
+        frame.enter("clearance" if self._guarded else "")
         clear = cleared(request, frame)
         if isinstance(clear, ToolReply):
             return clear
         verdicts = frame.run.verdicts
-        spent, reply = verdicts.spend(), None
+        spent = verdicts.spend()
+        reply: ToolReply | None = None
         try:
-            reply = self._made(clear, frame)
+            reply = advance(frame, self._guarded, clear) if self._guarded else self._made(clear, frame)
         finally:
             if reply is None or reply.error is not None:
                 verdicts.give_back(spent)
@@ -48,6 +55,10 @@ class ToolCallRunner:
             return reply
         verdicts.told = True
         return with_notice(reply, clear.call["args"], ran=True)
+
+    def _inside(self, request: ToolRequest, frame: Frame) -> ToolReply:
+        frame.enter("")
+        return self._made(request, frame)
 
     def _made(self, request: ToolRequest, frame: Frame) -> ToolReply:
         call, tool = request.call, request.tool
@@ -58,11 +69,11 @@ class ToolCallRunner:
         emit, begun = frame.run.emit, time.monotonic()
         if emit is not None:
             emit(ToolStarted(str(call["id"]), call["name"]))
-        state, made = frame.run.extra
-        made["args"] = call["args"]
+        place = frame.run.extra
+        place.made["args"] = call["args"]
         token = current_invocation.set(None)  # a graph that the tool runs is not of this turn
         try:
-            reply = self._run(tool, call, state, frame.run.config or current_config(), request.context.env)
+            reply = self._run(tool, call, place.state, frame.run.config or current_config(), request.context.env)
         finally:
             current_invocation.reset(token)
         if emit is not None:

@@ -15,11 +15,12 @@ from langchain_core.tools import BaseTool
 from langgraph.errors import GraphBubbleUp
 
 from scallion.approvals.changed import asks_again
-from scallion.errors import FilterError
+from scallion.errors import FilterError, StorageError, ThreadError
 from scallion.filters.filter import Filter
 from scallion.filters.journal import Wire, dump_error
 from scallion.filters.state import StateRules
 from scallion.loop.edge import Edge
+from scallion.loop.effects import ToolPlace
 from scallion.loop.execute import ToolCallRunner
 from scallion.loop.failures import remember
 from scallion.loop.invocation import Budget, Invocation, invocation
@@ -47,7 +48,9 @@ class ToolNode:
         self._tools = {tool.name: tool for tool in tools if isinstance(tool, BaseTool)}
         self._rules = rules
         self._limits = limits
-        self._edge = Edge(filters, "tool", ToolCallRunner(), WIRE, rules)
+        outer, guards = ([one for one in filters if one.innermost is inside] for inside in (False, True))
+        self._edge = Edge(outer, "tool", ToolCallRunner(guards), WIRE, rules)
+        self._edge.path += tuple(one.name for one in guards)
 
     def __call__(self, call: dict[str, Any], config: RunnableConfig) -> dict[str, Any]:
         """The one result of the call."""
@@ -63,8 +66,8 @@ class ToolNode:
             return self._written(call, _refused(call, MALFORMED), turn, budget)
         try:
             reply, updates, args = self._run(call, state, config, turn, account, here)
-        except GraphBubbleUp:
-            raise
+        except (GraphBubbleUp, StorageError, ThreadError):
+            raise  # that the ledger cannot be asked is no result of the call
         except Exception as error:  # raised when the batch is done: a sibling may be in the middle of its effect
             return self._failed(call, error, turn, budget, here)
         return self._written({**call, "args": args}, reply, turn, budget, updates)
@@ -86,7 +89,8 @@ class ToolNode:
             return _refused(call, f"not run: there is no tool named {call['name']!r} any more"), [], call["args"]
         request = ToolRequest(cast("Any", mine), self._tools.get(call["name"]), context)
         made: dict[str, Any] = {}  # the arguments that the tool ran with: a person or a filter may have changed them
-        reply, updates = self._edge.run(request, account["filters"], (state, made), config, here, made)
+        place = ToolPlace(state, made, config, here.lease)
+        reply, updates = self._edge.run(request, account["filters"], place, config, here, made)
         if reply.message.tool_call_id != call["id"]:
             raise FilterError(self._edge.path[0], "around_tool", "the reply answers another call")
         return reply, updates, made.get("args", call["args"])
@@ -94,7 +98,8 @@ class ToolNode:
     def _failed(
         self, call: dict[str, Any], error: Exception, turn: str, budget: Budget, here: Invocation
     ) -> dict[str, Any]:
-        written = self._written(call, _refused(call, f"not run: {error}"), turn, budget)
+        told = getattr(error, "told", None) or f"not run: {error}"
+        written = self._written(call, _refused(call, told), turn, budget)
         if here.turn is None:  # the bare graph has nobody who remembers the exception itself
             written["loop"]["failure"] = {**dump_error(error), "key": remember(error)}
         else:

@@ -111,7 +111,8 @@ def copy(conn: Connection, t: Tables, source: str, target: str, now: Any, owner:
     if old is None:
         return
     new = sessions.vacant(conn, t, target, now, owner).no
-    for name in ("items", "entries", "checkpoints", "writes"):  # all numbers in them are the session's own
+    # All numbers in them are the session's own. With its effects a copy knows what it must not do again.
+    for name in ("items", "entries", "checkpoints", "writes", "effects"):
         _copy_rows(conn, t, name, old, new)
     _copy_rows(conn, t, "approvals", old, new, t.approvals.c.status.in_(ledger.OPEN))
     _copy_tags(conn, t, old, new)

@@ -1,4 +1,4 @@
-"""A thread as records that any database takes: its session, items, logs, checkpoints, writes and approvals.
+"""A thread as records that any database takes: its session, items, logs, checkpoints, writes, approvals and effects.
 
 Values stay serialised as they are, so that any class is carried, and none is imported. Numbers of items are those of
 the exported session; where the records are loaded they get new ones.
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sqlalchemy import Connection, select
 
 from scallion.errors import ConfigurationError, InvalidDecision, StorageError
-from scallion.sql import checkpoints, items, ledger, lines, sessions, writes
+from scallion.sql import checkpoints, effects, items, ledger, lines, sessions, writes
 from scallion.sql.asking import Place
 from scallion.sql.checkpoints import StoredCheckpoint
 from scallion.sql.clock import from_micros, to_micros
@@ -41,6 +41,8 @@ NO_EXPORT = (
 """What comes of records that were made up."""
 TIMES = ("created", "expires", "decided")
 """The columns of an approval that are instants."""
+SPAN = ("begun", "ended")
+"""Those of an effect."""
 
 
 def export(conn: Connection, t: Tables, thread: str, owner: str | None, file: Spool) -> None:
@@ -69,6 +71,9 @@ def _records(conn: Connection, t: Tables, session: int) -> Iterator[Record]:
         yield {"writes": leaves, "ns": ns, "checkpoint": checkpoint, "task": task, "path": path}
     for row in ledger.every(conn, t, session):
         yield {"approval": row.pop("id"), **row, **{name: _moment(row[name]) for name in TIMES}}
+    for row in effects.every(conn, t, session):
+        result = None if row["result"] is None else _text(row["result"])
+        yield {"effect": row.pop("call"), **row, "result": result, **{name: _moment(row[name]) for name in SPAN}}
 
 
 def _checkpoint(stored: StoredCheckpoint) -> Record:
@@ -162,6 +167,7 @@ class _Loading:
             "checkpoint": self._checkpoint,
             "writes": self._writes,
             "approval": self._approvals,
+            "effect": self._effects,
         }
         for kind, group in groupby(records, key=lambda record: next(iter(record))):
             for portion in _portions(group):
@@ -220,6 +226,18 @@ class _Loading:
             for record in records
         ]
         ledger.restore(self._conn, self._t, self._known.session, rows)
+
+    def _effects(self, records: Sequence[Record]) -> None:
+        rows = [
+            {
+                **record,
+                "call": record["effect"],
+                "result": None if record["result"] is None else b64decode(record["result"], validate=True),
+                **{name: _micros(record[name]) for name in SPAN},
+            }
+            for record in records
+        ]
+        effects.restore(self._conn, self._t, self._known.session, rows)
 
     def _leaf(self, plain: Any) -> Leaf:
         """The reverse of `_plain`, with the numbers that the items have here."""

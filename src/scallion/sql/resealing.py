@@ -36,6 +36,7 @@ SEALED = {
     "checkpoints": Sealed(("ns", "id"), bytes=("leaves",), texts=("metadata",)),
     "writes": Sealed(("ns", "checkpoint", "task"), bytes=("leaves",)),
     "approvals": Sealed(("id",), texts=("payload", "decision")),
+    "effects": Sealed(("call", "attempt"), bytes=("result",)),
     "sessions": Sealed((), texts=("title", "preview")),
 }
 
@@ -57,6 +58,9 @@ class Move:
         key = [row[column] for column in what.place]
         found: dict[str, Any] = {}
         for column in what.bytes:
+            found[column] = row[column]
+            if row[column] is None:
+                continue
             data = self.source.open(bytes(row[column]), f"{name}.{column}", self.old, *key)
             found[column] = self.target.seal(data, f"{name}.{column}", self.new, *key)
             if name == "items":

@@ -9,7 +9,7 @@
     approvals     one row per question to a person, with its decision
     keyring       the id of the key that values are encrypted with; empty where nothing is
     votes         where several have to decide: what each of them said
-    effects       per tool call that must not be made twice: whether it was begun, and what came of it
+    effects       per attempt at a tool call that must not be made twice: what came of it, if that is known
     rules         standing approvals and denials of tools
     audit         what was decided and done, as a chain of hashes: rows are only added
     audit_head    the last number and hash of the audit
@@ -287,7 +287,10 @@ def _effects(metadata: MetaData, prefix: str) -> Table:
         f"{prefix}effects",
         metadata,
         session_column(prefix, primary_key=True),
-        Column("key", exact(64), primary_key=True),  # of the tool call, with its arguments
+        Column("call", exact(64), primary_key=True),
+        Column("attempt", Integer, primary_key=True, autoincrement=False),
+        Column("args", exact(64), nullable=False),  # a digest of the tool and its arguments
+        Column("key", exact(64), nullable=False),  # what the tool is given to be told apart by
         Column("tool", exact(255), nullable=False),
         Column("status", String(16), nullable=False),
         Column("fence", BigInteger, nullable=False),

@@ -1,0 +1,54 @@
+"""`pause_on_environment_error`: where a tool needs somebody to mend something first, the turn waits for that."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from langchain_core.messages import ToolMessage
+
+from scallion.errors import Blocked
+from scallion.filters.effects import granted
+from scallion.filters.filter import Filter
+from scallion.filters.pausing import pause
+from scallion.values import Decision, DecisionType, ToolReply, ToolRequest
+
+ALLOWED: tuple[DecisionType, ...] = ("rerun", "approve", "respond", "reject", "stop")
+AGAIN = ("rerun", "approve")
+
+
+class PauseOnEnvironmentError(Filter):
+    """The pause. Only the failed call waits: what others of its batch gave is kept."""
+
+    can_pause = True
+
+    def around_tool(self, request: ToolRequest, state: Any, next: Any) -> ToolReply:
+        """Ask as long as the tool fails for that reason."""
+        reply: ToolReply = next(request)
+        while reply.error is not None and reply.error.kind == "environment":
+            question = f"{request.call['name']} failed, and somebody has to mend something: {reply.message.text}"
+            decision = pause(question, kind="environment", allowed=ALLOWED)
+            if decision.type not in AGAIN:
+                return self._answered(decision, request, reply)
+            with granted():
+                reply = next(request)
+        return reply
+
+    def _answered(self, decision: Decision, request: ToolRequest, failed: ToolReply) -> ToolReply:
+        if decision.type == "stop":
+            raise Blocked(self.name, told=f"{failed.message.text} (a person stopped the turn)")
+        if decision.type == "reject":
+            reason = f": {decision.message}" if decision.message else ""
+            told = f"{failed.message.text} (a person decided not to run it again{reason})"
+            return failed.replace(message=failed.message.model_copy(update={"content": told}))
+        content = decision.message if isinstance(decision.message, str) else json.dumps(decision.message)
+        return ToolReply(ToolMessage(content, tool_call_id=request.call["id"], name=request.call["name"]))
+
+
+def pause_on_environment_error(*, name: str = "pause_on_environment_error") -> Filter:
+    """Pause the turn where a tool fails for want of something that a person can mend: credentials, quota, a service.
+
+    Decisions: `rerun()` (or `approve()`) runs the failed call again, `respond(message)` answers in its place,
+    `reject(reason)` has the model read the error, `stop()` ends the turn with Blocked.
+    """
+    return PauseOnEnvironmentError(name)
