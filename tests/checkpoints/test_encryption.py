@@ -148,7 +148,7 @@ def test_a_question_of_another_thread_does_not_open(database: str) -> None:
 
 
 @files
-def test_keys_are_changed(database: str, tmp_path: Path) -> None:
+async def test_keys_are_changed(database: str, tmp_path: Path) -> None:
     """From none to one, to another, and back to none; the thread goes on each time."""
     with SQLCheckpointer(database) as saver:
         ask(saver)
@@ -157,7 +157,7 @@ def test_keys_are_changed(database: str, tmp_path: Path) -> None:
     if database.startswith("sqlite"):  # a server frees old rows in its own time
         assert hidden(dumped(database, tmp_path)) == CANARIES
     with SQLCheckpointer(database, key=ONE) as saver:
-        assert saver.rekey(TWO) == 1
+        assert await saver.arekey(TWO) == 1
     with SQLCheckpointer(database, key=ONE) as saver, pytest.raises(WrongKey):
         saver.get_tuple(CONFIG)
     with SQLCheckpointer(database, key=TWO) as saver:

@@ -284,6 +284,44 @@ def test_rows_that_nobody_can_read_leave_the_others_alone(source: str, ours: SQL
     assert any("has 256 characters" in line for line in told)
 
 
+def test_a_dry_run_makes_no_database(source: str, tmp_path: Path) -> None:
+    with theirs(source) as other:
+        put(other, "a")
+    here = tmp_path / "new.db"
+    done = CliRunner().invoke(db, ["import-langgraph", "--db", f"sqlite:///{here}", source, "--dry-run"])
+    assert (done.stdout, done.exit_code, here.exists()) == ("a\n", 0, False)
+    assert "1 thread(s) would be stored" in done.stderr
+
+
+@both
+def test_what_was_handed_over_as_configurable_stays_there(source: str, ours: SQLCheckpointer) -> None:
+    """LangGraph's savers copy it into the metadata, where it cannot be told from what was given as metadata."""
+    node: Any = lambda state: {"messages": [("ai", "done")]}  # noqa: E731
+    with theirs(source) as other:
+        builder: Any = StateGraph(MessagesState).add_node("node", node).add_edge(START, "node")
+        for thread in ("a", "b", "c"):
+            place = {"thread_id": thread, "api_key": "S3CRET", "tenant": "acme"}
+            given = {"owner": "mira", "agent": "desk", "topic": "parcels"}
+            builder.compile(checkpointer=other).invoke(
+                {"messages": [("user", "Hi")]}, {"configurable": place, "metadata": given}
+            )
+    done = move(ours, source, "--thread", "a")
+    assert "left out of the metadata: api_key, tenant, topic; --metadata-keys takes what you need" in done.stderr
+    assert move(ours, source, "--thread", "b", "--metadata-keys", "tenant,topic").exit_code == 0
+    assert "left out" not in move(ours, source, "--thread", "c", "--metadata-keys", "*").stderr
+    kept = {}
+    for thread in ("a", "b", "c"):
+        metadata = [one.metadata for one in ours.list(at(thread))]
+        assert len(metadata) == 3
+        assert {one["source"] for one in metadata if one} == {"input", "loop"}
+        kept[thread] = {key for one in metadata if one for key in one} - {"source", "step", "parents", "owner", "agent"}
+        assert ours.sessions.get(thread).owner == "mira"  # type: ignore[union-attr]
+    assert kept["a"].isdisjoint({"api_key", "tenant", "topic"})
+    assert kept["b"] - kept["a"] == {"tenant", "topic"}
+    assert kept["c"] - kept["a"] == {"api_key", "tenant", "topic"}
+    assert "S3CRET" not in str([*ours.list(at("a")), *ours.list(at("b"))])
+
+
 def test_what_is_no_database_of_theirs_is_told(ours: SQLCheckpointer, tmp_path: Path) -> None:
     sqlite3.connect(tmp_path / "empty.db").close()
     (tmp_path / "text.db").write_text("hello" * 1000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -103,6 +104,21 @@ def test_an_upgrade_that_crashed_is_run_again(database: str, crash_at: int) -> N
         saver.setup()
         assert differences(saver) == []
     engine.dispose()
+
+
+@pytest.mark.parametrize("bare_database", ["file", "mariadb"], indirect=True)
+@pytest.mark.parametrize(("first", "second"), [("sc_", "Sc_"), ("Sc_", "sc_")])
+def test_prefixes_that_are_one_to_the_database(bare_database: str, first: str, second: str) -> None:
+    with SQLCheckpointer(bare_database, prefix=first) as saver:
+        saver.setup()
+    with SQLCheckpointer(bare_database, prefix=second) as saver:
+        for ask in (saver.setup, saver.sessions.list):
+            with pytest.raises(
+                SchemaError, match=f"prefix '{first}', which to this database is the same as '{second}'"
+            ):
+                ask()
+    with SQLCheckpointer(bare_database, prefix="scs_") as saver:
+        saver.setup()
 
 
 @sync_kinds
@@ -255,7 +271,7 @@ def test_sqlite_has_no_schemas(database: str) -> None:
     for make in (SQLCheckpointer, Inbox):
         with pytest.raises(ConfigurationError, match="prefix="):
             make(database, schema="scallion")
-    assert "prefix=" in run("upgrade", "--db", database, "--schema", "scallion").output
+    assert "use --prefix" in run("upgrade", "--db", database, "--schema", "scallion").output
 
 
 @pytest.mark.parametrize("database", ["postgresql"], indirect=True)
@@ -291,6 +307,7 @@ def run(*arguments: str) -> Result:
 
 
 def test_the_commands(database: str) -> None:
+    sqlite3.connect(str(make_url(database).database)).close()
     assert run("check", "--db", database).exit_code == 1
     assert run("current", "--db", database).output == "no schema\n"
     assert run("stamp", "0001", "--db", database).exit_code == 0

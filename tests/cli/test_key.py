@@ -45,6 +45,7 @@ def test_the_schema_needs_no_key(here: Command, paused: Ask, key_file: Path) -> 
 
 @pytest.mark.parametrize("options", [[], ["--new-key-file", "new.key", "--decrypt"]], ids=["neither", "both"])
 def test_one_of_the_two(here: Command, key_file: Path, options: list[str]) -> None:
+    here("db", "upgrade")
     done = here("db", "rekey", *options)
     assert done.status == 2
     assert "give either --new-key-file or --decrypt" in done.err

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import traceback
 from pathlib import Path
 
 import click
 
-from scallion.errors import AlreadyDecided, ScallionError
+from scallion.errors import AlreadyDecided, ConfigurationError, ScallionError, SchemaError
 from scallion.inspect.escape import one_line
 
 DONE, ERROR, PAUSED = 0, 1, 3
@@ -28,7 +29,14 @@ def describe(error: Exception) -> str:
     if isinstance(error, AlreadyDecided) and error.at is not None:
         return f"{error}, {error.at.isoformat(timespec='seconds')}"
     if isinstance(error, ScallionError):
-        return str(error)
+        return spoken(error)
     frames = traceback.extract_tb(error.__traceback__)
     place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
     return f"unexpected {type(error).__name__}{place}; set SCALLION_TRACEBACK=1 to see all of it"
+
+
+def spoken(error: ScallionError) -> str:
+    """The text of an error of ours; what it says of arguments, in the words of the command line."""
+    if not isinstance(error, ConfigurationError | SchemaError):
+        return str(error)
+    return re.sub(r"\b(prefix|schema)=(\.\.\.)?", r"--\1", str(error))

@@ -43,10 +43,20 @@ def keys() -> list[str] | None:
 def database() -> str:
     """The URL of the database. Raises StorageError for a file that is not there: looking into it would make it."""
     url = os.environ.get("SCALLION_DB") or DEFAULT_DB
-    file = _file(url)
-    if file is not None and not Path(file).exists():
-        raise StorageError(f"there is no database at {file}; --db or SCALLION_DB names another one")
+    check_there(url)
     return url
+
+
+def check_there(url: str) -> None:
+    """Raise StorageError where it names the file of an SQLite database, and that is not there."""
+    if is_missing(url):
+        raise StorageError(f"there is no database at {_file(url)}; --db or SCALLION_DB names another one")
+
+
+def is_missing(url: str) -> bool:
+    """Whether it names the file of an SQLite database, and that is not there."""
+    file = _file(url)
+    return file is not None and not Path(file).exists()
 
 
 def _file(url: str) -> str | None:

@@ -6,7 +6,8 @@ Their values are not rebuilt, but for what a listing shows: the messages of the 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -26,17 +27,30 @@ from scallion.sql.opaque import Value
 from scallion.sql.tables import Tables
 from scallion.sql.writes import NewWrites
 
+THEIRS = ("source", "step", "parents", "writes", "run_id", "ls_integration", summary.COUNTERS)
+KEPT = frozenset((*THEIRS, "owner", "user", *summary.AGENTS))
+"""The metadata that LangGraph or a listing needs.
 
-def move(conn: Connection, t: Tables, theirs: Neighbour, thread: str, now: Any) -> None:
+All else may be of `configurable`, which LangGraph's savers copy: it is where secrets are handed over.
+"""
+ALL = "*"
+"""As a key of metadata: every one."""
+
+
+def move(
+    conn: Connection, t: Tables, theirs: Neighbour, thread: str, now: Any, keys: Collection[str] = ()
+) -> Collection[str]:
     """Store a neighbour's thread, with its own times; `now` is for checkpoints that tell none.
 
+    `keys`: of its metadata, what is taken along beside `KEPT`. Returns the keys that were left out.
     Raises StorageError if we have one of that name, or for what cannot be moved.
     """
     try:
-        moving = _Moving(conn, t, theirs, thread, theirs.head(thread), now)
+        moving = _Moving(conn, t, theirs, thread, theirs.head(thread), now, keys)
         for found in theirs.checkpoints(thread):
             moving.take(found)
         moving.ask()
+        return moving.left_out
     except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise StorageError("its rows hold what no saver of LangGraph writes") from error
 
@@ -44,7 +58,16 @@ def move(conn: Connection, t: Tables, theirs: Neighbour, thread: str, now: Any) 
 class _Moving:
     """One thread on its way."""
 
-    def __init__(self, conn: Connection, t: Tables, theirs: Neighbour, thread: str, head: str | None, now: Any) -> None:
+    def __init__(
+        self,
+        conn: Connection,
+        t: Tables,
+        theirs: Neighbour,
+        thread: str,
+        head: str | None,
+        now: Any,
+        keys: Collection[str],
+    ) -> None:
         self._conn = conn
         self._t = t
         self._theirs = theirs
@@ -54,11 +77,14 @@ class _Moving:
         self._codec = Codec(self._serde, self._memory)
         self._head = head
         self._now = now
+        self._keys = keys
+        self.left_out: set[str] = set()
         self._asked: list[tuple[Place, list[Question]]] = []
         self._session: int | None = None
 
     def take(self, found: Foreign) -> None:
         """Store a checkpoint and its writes."""
+        found = replace(found, metadata=self._kept(found.metadata))
         self._now = _micros(found.fixed.get("ts")) or self._now
         if self._session is None:
             self._session = sessions.vacant(self._conn, self._t, self._thread, self._now).no
@@ -83,6 +109,11 @@ class _Moving:
         checkpoints.put(self._conn, self._t, self._memory, new, self._now).keep()
         for task in self._theirs.writes(self._thread, found.ns, found.id):
             self._write(found, task)
+
+    def _kept(self, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+        kept = {key: value for key, value in metadata.items() if key in KEPT or key in self._keys or ALL in self._keys}
+        self.left_out |= metadata.keys() - kept.keys()
+        return kept
 
     def _shown(self, found: Foreign) -> dict[str, Any]:
         """The values that a listing depends on, which is the newest checkpoint's affair."""

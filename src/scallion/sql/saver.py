@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -94,6 +95,10 @@ class SQLCheckpointer(Owned, Resuming, Keeping, Closing, BaseCheckpointSaver[Any
         if self.owner is not None:
             raise ConfigurationError("this is bound to one owner: a whole database is encrypted by who knows all of it")
         return resealing.rekey(self.database, cipher(key))
+
+    async def arekey(self, key: Any) -> int:
+        """As `rekey`, in a thread."""
+        return await asyncio.to_thread(self.rekey, key)
 
     def status(self, thread: str) -> SessionStatus | None:
         """Whether the thread is "idle", "running", "paused" or "failed"; None if there is none. Reads no checkpoint."""

@@ -31,11 +31,31 @@ def current(conn: Connection, t: Tables) -> str | None:
     """The database's revision; None before the first upgrade. Raises ConfigurationError if no database is named."""
     if t.schema is None and conn.dialect.name in ("mysql", "mariadb") and conn.dialect.default_schema_name is None:
         raise ConfigurationError("the URL names no database: mysql+pymysql://user:password@host/name")
-    if not inspect(conn).has_table(t.version_table, schema=t.schema):
+    inspector = inspect(conn)
+    is_there = inspector.has_table(t.version_table, schema=t.schema)
+    if conn.dialect.name == "sqlite" or not is_there:
+        _check_case(conn, t, inspector)
+    if not is_there:
         return None
     version = table(t.version_table, column("version_num"), schema=t.schema)
     revision: str | None = conn.execute(select(version.c.version_num)).scalar()
     return revision
+
+
+def _check_case(conn: Connection, t: Tables, inspector: Inspector) -> None:
+    """Raise SchemaError where a prefix is there that differs from ours in the case of letters only.
+
+    To SQLite they are one, and MySQL, which tells the tables apart, takes the names of their constraints for one.
+    """
+    if conn.dialect.name == "postgresql" or not _has_schema(conn, t):
+        return
+    same = [one for one in inspector.get_table_names(schema=t.schema) if one.lower() == t.version_table.lower()]
+    if same and t.version_table not in same:
+        other = same[0].removesuffix(tables("").version_table)
+        raise SchemaError(
+            f"there are tables with the prefix {other!r}, which to this database is the same as {t.prefix!r}: write it "
+            "like that, or give another prefix=..."
+        )
 
 
 def check(conn: Connection, t: Tables) -> None:

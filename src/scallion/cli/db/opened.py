@@ -8,13 +8,25 @@ from typing import Any
 
 import click
 
-from scallion.cli.options import DEFAULT_DB, keys
+from scallion.cli.failure import spoken
+from scallion.cli.options import DEFAULT_DB, check_there, keys
 from scallion.errors import ScallionError
 
 
 def opened(command: Callable[..., None]) -> Callable[..., None]:
-    """Give the command the database of `--db`, close it, and tell errors without a traceback."""
+    """Give the command the database of `--db`, close it, and tell errors without a traceback.
 
+    A file that is not there is an error: looking into it would make it.
+    """
+    return _with_database(command, check_there)
+
+
+def made(command: Callable[..., None]) -> Callable[..., None]:
+    """As `opened`, for a command that makes the database where it is not there."""
+    return _with_database(command, lambda url: None)
+
+
+def _with_database(command: Callable[..., None], check: Callable[[str], None]) -> Callable[..., None]:
     @click.option(
         "--db", "url", envvar="SCALLION_DB", default=DEFAULT_DB, show_default=True, help="URL of the database."
     )
@@ -25,12 +37,13 @@ def opened(command: Callable[..., None]) -> Callable[..., None]:
         from scallion.sql.tables import tables
 
         try:
+            check(url)
             database = Database(url, tables(prefix, schema or None), key=keys(), auto_upgrade=False)
             try:
                 command(database, **options)
             finally:
                 database.close()
         except ScallionError as error:
-            raise click.ClickException(str(error)) from None
+            raise click.ClickException(spoken(error)) from None
 
     return update_wrapper(run, command)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from scallion.cli.db.opened import opened
+from scallion.cli.db.opened import made, opened
 from scallion.inspect.escape import one_line
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def export(database: Database, thread: str, file: TextIO) -> None:
 @click.command("import")
 @click.argument("file", type=click.File("r", "ascii", errors="replace"))
 @click.option("--as", "thread", metavar="THREAD", help="The thread's new name (default: the one it had).")
-@opened
+@made
 def load(database: Database, file: Iterable[str], thread: str | None) -> None:
     """Store the thread that `export` wrote to FILE (- is standard input); one that exists is not touched."""
     from scallion.sql.views import Sessions

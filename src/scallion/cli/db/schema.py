@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scallion.cli.db.opened import opened
+from scallion.cli.db.opened import made, opened
 from scallion.inspect.escape import one_line
 
 if TYPE_CHECKING:
@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--sql", is_flag=True, help="Print the SQL instead of running it; for an empty database, unless --from.")
 @click.option("--from", "since", metavar="REVISION", help="Where the database of --sql is now.")
-@opened
+@made
 def upgrade(database: Database, sql: bool, since: str | None) -> None:
     """Create the tables, or bring them up to date."""
     from scallion.sql import schema
 
+    if since is not None and not sql:
+        raise click.UsageError("--from says what --sql begins with; without it the database itself knows")
     if sql:
         schema.script(database.tables, database.url.get_backend_name(), since)
         return
