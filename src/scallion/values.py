@@ -225,7 +225,7 @@ class Approval(_Value):
     decision: Decision | None = None
     decided_by: str | None = None
     decided_at: datetime | None = None
-    bound: Mapping[str, Any] = field(default_factory=_empty, compare=False, repr=False)
+    bound: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """What has to be the same when it is resumed, besides what is shown; for the agent that resumes it."""
 
     def to_json(self) -> dict[str, Any]:
