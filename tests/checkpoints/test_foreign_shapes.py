@@ -12,6 +12,7 @@ from checkpoints.foreign_graphs import CONFIG, run, run_in, statuses
 from checkpoints.shapes_that_ask import NOTHING, SHAPES, asks, child, graph
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
+from sqlalchemy import select
 
 from scallion import NotPaused, respond
 from scallion.errors import DecisionError
@@ -28,6 +29,13 @@ def answer(saver: SQLCheckpointer, ids: list[str]) -> Command[Any]:
     """Decide these, and the command that carries it."""
     saver.approvals.decide_all({id: respond(f"to {saver.approvals.get(id).description}") for id in ids})
     return saver.command_for("t")
+
+
+def audited(saver: SQLCheckpointer) -> list[str]:
+    """The ends of approvals that the audit tells of."""
+    a = saver.database.tables.audit.c
+    query = select(a.event).where(a.event != "decided").order_by(a.no)
+    return saver.database.run(lambda conn: list(conn.execute(query).scalars()))
 
 
 def check_open(saver: SQLCheckpointer, waiting: list[str]) -> None:
@@ -54,6 +62,7 @@ def test_every_question_is_one_approval(saver: SQLCheckpointer, shape: str, dura
         waiting = run(made, answer(saver, ids), durability=durability)
     check_open(saver, [])
     assert statuses(saver) == ["used"] * count
+    assert audited(saver) == ["used"] * count
     said = made.get_state(CONFIG).values["said"]
     assert set(said) == {f"to {one.description}" for one in saver.approvals.list(None).items}
     with pytest.raises(NotPaused):
@@ -212,5 +221,6 @@ def test_a_subgraph_that_ended_beside_a_task_that_waits_is_answered(saver: SQLCh
         "inner?": "used",
         "own?": "pending",
     }
+    assert audited(saver) == ["used"]
     with pytest.raises(DecisionError):
         saver.command_for("t")

@@ -51,13 +51,19 @@ def decided(decision: Decision, request: ToolRequest) -> ToolRequest:
 def refusal(decision: Decision, request: ToolRequest, *, ran: bool = False) -> ToolReply:
     """What the model reads in place of a result; `ran`: the call ran before it was refused."""
     if decision.type == "respond":
-        content = decision.message if isinstance(decision.message, str) else json.dumps(decision.message)
-        return ToolReply(ToolMessage(content, tool_call_id=request.call["id"], name=request.call["name"]))
+        return answer(decision, request)
     reason = f": {decision.message}" if decision.message else "."
     what = "did not let this call run again; it ran before" if ran else "rejected this call; it did not run"
     text = f"A person {what}{reason}"
     message = ToolMessage(text, tool_call_id=request.call["id"], name=request.call["name"], status="error")
     return ToolReply(message)
+
+
+def answer(decision: Decision, request: ToolRequest) -> ToolReply:
+    """What a person gave as the result: a text, or JSON data."""
+    given = decision.message
+    content = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+    return ToolReply(ToolMessage(content, tool_call_id=request.call["id"], name=request.call["name"]))
 
 
 def with_notice(reply: ToolReply, args: Any, *, ran: bool) -> ToolReply:

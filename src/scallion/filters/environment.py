@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from langchain_core.messages import ToolMessage
-
 from scallion.errors import Blocked
+from scallion.filters.clearance import answer
 from scallion.filters.effects import granted
 from scallion.filters.filter import Filter
 from scallion.filters.pausing import pause
@@ -41,8 +39,7 @@ class PauseOnEnvironmentError(Filter):
             reason = f": {decision.message}" if decision.message else ""
             told = f"{failed.message.text} (a person decided not to run it again{reason})"
             return failed.replace(message=failed.message.model_copy(update={"content": told}))
-        content = decision.message if isinstance(decision.message, str) else json.dumps(decision.message)
-        return ToolReply(ToolMessage(content, tool_call_id=request.call["id"], name=request.call["name"]))
+        return answer(decision, request)
 
 
 def pause_on_environment_error(*, name: str = "pause_on_environment_error") -> Filter:

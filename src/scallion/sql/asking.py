@@ -21,9 +21,10 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, insert, or_, sel
 
 from scallion.approvals import payload, questions
 from scallion.approvals.questions import Question
-from scallion.sql import audit, names, sessions
+from scallion.sql import ledger, names, sessions
 from scallion.sql.clock import to_micros
-from scallion.sql.ledger import OPEN, PAYLOAD, question_of
+from scallion.sql.ledger import PAYLOAD, question_of
+from scallion.sql.sessions import OPEN
 from scallion.sql.tables import Tables
 from scallion.values import Approval
 
@@ -157,7 +158,7 @@ def finish(conn: Connection, t: Tables, session: int, place: Place, *, anew: boo
     # Where durability is "exit", a subgraph that ends writes nothing. The task's id is part of its namespace.
     below = or_(a.ns.endswith(f":{place.task}", autoescape=True), a.ns.contains(f":{place.task}|", autoescape=True))
     inner = and_(a.session == session, a.root == place.root, below, a.status.in_(OPEN))
-    conn.execute(update(t.approvals).where(inner).values(status="used"))
+    ledger.end(conn, t, inner, "used")
     sessions.recount(conn, t, session)
 
 
@@ -184,13 +185,8 @@ def _use(
     gone = and_(_of_task(t, session, place), a.id.not_in(except_ids))
     if refused or anew:
         unused = OPEN if anew else ("pending",)
-        _end(conn, t, "superseded", and_(gone, a.status.in_(unused)))
-    _end(conn, t, "used", and_(gone, a.status.in_(OPEN)))
-
-
-def _end(conn: Connection, t: Tables, status: str, which: ColumnElement[bool]) -> None:
-    audit.ending(conn, t, status, which)
-    conn.execute(update(t.approvals).where(which).values(status=status))
+        ledger.end(conn, t, and_(gone, a.status.in_(unused)), "superseded")
+    ledger.end(conn, t, and_(gone, a.status.in_(OPEN)), "used")
 
 
 def _of_task(t: Tables, session: int, place: Place) -> ColumnElement[bool]:
@@ -223,11 +219,11 @@ def move_on(conn: Connection, t: Tables, session: int, new: Step) -> None:
     mine = and_(a.session == session, a.status.in_(OPEN))
     before = and_(a.ns == new.ns, a.checkpoint == new.parent)
     if new.answered is not None:
-        _end(conn, t, "used", and_(a.session == session, a.id == new.answered, a.status == "decided"))
+        ledger.end(conn, t, and_(a.session == session, a.id == new.answered, a.status == "decided"), "used")
     if new.metadata.get("source") == "loop":
         # A step of the outermost graph ends its subgraphs too, which write nothing of it where durability is "exit".
         ended = before if new.ns else a.root == new.parent
-        _end(conn, t, "used", and_(mine, ended))
+        ledger.end(conn, t, and_(mine, ended), "used")
     behind = or_(before, a.root < new.id) if new.ns == "" else before
-    _end(conn, t, "superseded", and_(mine, behind))
+    ledger.end(conn, t, and_(mine, behind), "superseded")
     sessions.recount(conn, t, session)

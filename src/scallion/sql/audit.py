@@ -81,13 +81,15 @@ def add(
         waiting.append(row)
 
 
-def ending(conn: Connection, t: Tables, event: str, which: ColumnElement[bool], now: Any = None) -> None:
-    """Add a row for each approval that `which` chooses, before all of them get another status."""
+def ending(conn: Connection, t: Tables, event: str, which: ColumnElement[bool], now: Any = None) -> int:
+    """Add a row for each approval that `which` chooses, before they get another status; how many there are."""
     a, s = t.approvals.c, t.sessions.c
     thread = select(s.thread).where(s.no == a.session).scalar_subquery()
     query = select(a.id, a.status, thread.label("thread")).where(which).order_by(a.no).with_for_update()
-    for row in conn.execute(query).all():
+    rows = conn.execute(query).all()
+    for row in rows:
         add(conn, t, event, thread=row.thread, subject=row.id, detail={"was": row.status}, now=now)
+    return len(rows)
 
 
 def chained(work: Work[T], t: Tables, clock: Clock | None) -> Work[T]:

@@ -136,7 +136,7 @@ class AesGcm(Cipher):
 
     def turn_to(self, id: str | None) -> bool:
         """As the cipher that it replaces."""
-        if id is None or id not in self._digests:
+        if id is None or not self.has(id):
             return False
         self.current = id
         return True

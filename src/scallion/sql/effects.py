@@ -6,21 +6,20 @@ Whoever begins an attempt holds the row of its session, so that of several one b
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self, get_args
+from dataclasses import dataclass
+from typing import Any, get_args
 
 from sqlalchemy import Connection, Row, Select, insert, select, update
 
 from scallion.approvals.effects import Attempt, AttemptStatus, Wanted
 from scallion.errors import LeaseLost, NotSerializable
-from scallion.sql import audit, clock, leases, lifecycle, names, sessions
+from scallion.sql import audit, clock, lifecycle, names, sessions
 from scallion.sql.clock import from_micros, to_micros
 from scallion.sql.encoding import Refused, Serde, pack, unpack
 from scallion.sql.engines import Database
 from scallion.sql.failures import Work
-from scallion.sql.leases import Lease
 from scallion.sql.tables import Tables
-from scallion.sql.views import _View
+from scallion.sql.view import Leased
 from scallion.values import Effect
 
 RESULT = "effects.result"
@@ -168,16 +167,10 @@ def _opened(t: Tables, row: Mapping[str, Any]) -> bytes | None:
 
 
 @dataclass(frozen=True)
-class Effects(_View):
+class Effects(Leased):
     """The effects of every thread of a database: what was begun, and what came of it."""
 
     serde: Serde | None = None
-    lease: Lease | None = None
-    """What it may change only while that holds."""
-
-    def under(self, lease: Lease) -> Self:
-        """The same for a turn that holds this lease: what changes anything raises LeaseLost when it is lost."""
-        return replace(self, lease=lease)
 
     def list(self, thread: str) -> Sequence[Effect]:
         """Every attempt of a thread, the oldest first; "begun" are those that run, or whose outcome nobody knows."""
@@ -231,8 +224,8 @@ class Effects(_View):
         tried: list[int] = []
 
         def work(conn: Connection) -> _Opened | None:
-            leases.check(conn, self.database.tables, self.lease)
-            tried.append(self._now(conn))
+            self._check_lease(conn)
+            tried.append(self._instant(conn))
             return self._open(begin(conn, self.database.tables, wanted, over, tried[-1], self.owner))
 
         def unsure(conn: Connection) -> _Opened | None:
@@ -246,8 +239,8 @@ class Effects(_View):
         tried: list[dict[str, Any]] = []
 
         def work(conn: Connection) -> None:
-            leases.check(conn, self.database.tables, self.lease)
-            tried.append({"status": status, "result": data, "ended": self._now(conn)})
+            self._check_lease(conn)
+            tried.append({"status": status, "result": data, "ended": self._instant(conn)})
             end(conn, self.database.tables, wanted, number, tried[-1], self.owner)
 
         def unsure(conn: Connection) -> None:
@@ -272,7 +265,7 @@ class Effects(_View):
     def _by_call(self, found: Sequence[_Opened]) -> Mapping[str, Attempt]:
         return {one.begun.row["call"]: self._read(one) for one in found}
 
-    def _now(self, conn: Connection) -> int:
+    def _instant(self, conn: Connection) -> int:
         return to_micros(clock.read(conn, self.database.clock))
 
     def _open(self, found: Begun | None) -> _Opened | None:
@@ -328,4 +321,4 @@ class Keeping:
     @property
     def effects(self) -> Effects:
         """What tools that are run at most once did: see `filters.once`."""
-        return Effects(self.database, self.owner, self.serde)
+        return Effects(self.database, self.owner, serde=self.serde)

@@ -20,7 +20,6 @@ from scallion.values import Approval, ApprovalKind, ApprovalStatus, Decision
 
 STATUSES = get_args(ApprovalStatus)
 KINDS = get_args(ApprovalKind)
-OPEN = ("pending", "decided")
 PAYLOAD, DECISION = "approvals.payload", "approvals.decision"
 NAMED = {
     "id": "approval id", "ns": "checkpoint namespace", "checkpoint": "checkpoint id", "root": "checkpoint id",
@@ -36,13 +35,23 @@ def close(conn: Connection, t: Tables, thread: str, status: ApprovalStatus, owne
     session = conn.execute(select(t.sessions.c.no).where(t.sessions.c.thread == thread).with_for_update()).scalar()
     if session is None:
         return 0
-    mine = and_(t.approvals.c.session == session, t.approvals.c.status.in_(OPEN))
+    mine = and_(t.approvals.c.session == session, t.approvals.c.status.in_(sessions.OPEN))
     if owner is not None:
         mine = and_(mine, t.approvals.c.owner == owner)
-    audit.ending(conn, t, status, mine)
-    closed = conn.execute(update(t.approvals).where(mine).values(status=status)).rowcount
+    closed = end(conn, t, mine, status)
     sessions.recount(conn, t, session)
     return closed
+
+
+def end(conn: Connection, t: Tables, which: ColumnElement[bool], status: ApprovalStatus, now: Any = None) -> int:
+    """Give the approvals that `which` chooses this final status; how many there were.
+
+    Whoever calls holds their session, and recounts it.
+    """
+    ended = audit.ending(conn, t, status, which, now)
+    if ended:
+        conn.execute(update(t.approvals).where(which).values(status=status))
+    return ended
 
 
 def page(

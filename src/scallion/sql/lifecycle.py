@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Table, and_, delete, func, insert, literal, select, tuple_, update
 
-from scallion.sql import audit, checkpoints, items, ledger, lineage, resealing, sessions, writes
+from scallion.sql import checkpoints, items, ledger, lineage, resealing, sessions, writes
 from scallion.sql.encoding import is_runs, references, runs
 from scallion.sql.tables import Tables
 
@@ -47,9 +47,8 @@ def drop(conn: Connection, t: Tables, session: int, keys: Sequence[tuple[str, st
     for batch in items.batches(keys):
         conn.execute(delete(t.checkpoints).where(c.session == session, tuple_(c.ns, c.id).in_(batch)))
         conn.execute(delete(t.writes).where(w.session == session, tuple_(w.ns, w.checkpoint).in_(batch)))
-        gone = and_(a.session == session, a.status.in_(ledger.OPEN), tuple_(a.ns, a.checkpoint).in_(batch))
-        audit.ending(conn, t, "superseded", gone)
-        conn.execute(update(t.approvals).where(gone).values(status="superseded"))
+        gone = and_(a.session == session, a.status.in_(sessions.OPEN), tuple_(a.ns, a.checkpoint).in_(batch))
+        ledger.end(conn, t, gone, "superseded")
     for batch in items.batches(keys):
         orphans = and_(c.session == session, tuple_(c.ns, c.parent).in_(batch))
         conn.execute(update(t.checkpoints).where(orphans).values(parent=None))
@@ -114,7 +113,7 @@ def copy(conn: Connection, t: Tables, source: str, target: str, now: Any, owner:
     # All numbers in them are the session's own. With its effects a copy knows what it must not do again.
     for name in ("items", "entries", "checkpoints", "writes", "effects"):
         _copy_rows(conn, t, name, old, new)
-    _copy_rows(conn, t, "approvals", old, new, t.approvals.c.status.in_(ledger.OPEN))
+    _copy_rows(conn, t, "approvals", old, new, t.approvals.c.status.in_(sessions.OPEN))
     _copy_tags(conn, t, old, new)
     names = (
         "owner", "agent", "title", "preview", "message_count", "bytes", "head", "progress", "status", "item_count",

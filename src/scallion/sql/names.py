@@ -81,14 +81,15 @@ def check(what: str, name: object) -> None:
         raise StorageError(f"the {what} has {len(name)} characters: {length} are the most that a database holds")
     if "\0" in name:
         raise StorageError(f"the {what} must not hold a NUL: PostgreSQL cannot store it")
-    if name != _whole(name):
+    if name != whole(name):
         raise StorageError(f"the {what} must not hold half of a surrogate pair: it is no text in UTF-8")
 
 
 def fitting(name: str | None, length: int = 255) -> str | None:
     """The name as a database can hold it, where the exact one is kept elsewhere."""
-    return name and _whole(name.replace("\0", "?"))[:length]
+    return name and whole(name.replace("\0", "?"))[:length]
 
 
-def _whole(name: str) -> str:
+def whole(name: str) -> str:
+    """The text, where half of a surrogate pair is a question mark."""
     return name if name.isascii() else name.encode("utf-8", "replace").decode()

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, select
 from scallion.approvals import questions
 from scallion.errors import DecisionError, NotPaused
 from scallion.sql import ledger
+from scallion.sql.sessions import OPEN
 from scallion.sql.tables import Tables
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def answers(conn: Connection, t: Tables, thread: str, owner: str | None = None) 
     """
     a = t.approvals.c
     query = select(a.session, a.id, a.payload, a.decision).join(t.sessions, t.sessions.c.no == a.session).order_by(a.no)
-    query = query.where(t.sessions.c.thread == thread, a.status.in_(ledger.OPEN))
+    query = query.where(t.sessions.c.thread == thread, a.status.in_(OPEN))
     if owner is not None:
         query = query.where(a.owner == owner)
     rows = conn.execute(query).all()

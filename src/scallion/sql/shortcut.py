@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from sqlalchemy import (
     CTE,
+    Column,
     ColumnElement,
     Connection,
     Engine,
@@ -190,11 +191,7 @@ class _Sole:
         from scallion.sql.sessions import Claimed
 
         s = self._t.sessions.c
-        same = [
-            s[name].is_not_distinct_from(value) if s[name].nullable else s[name] == value
-            for name in (field.name for field in fields(Claimed))
-            if (value := bindparam(f"is_{name}", type_=s[name].type)) is not None
-        ]
+        same = [_is(s[field.name], f"is_{field.name}") for field in fields(Claimed)]
         return [*same, ~exists(select(self._t.keyring.c.no))]
 
     def _insert(self, table: Table, n: int, count: int, names: Sequence[str]) -> Insert:
@@ -217,3 +214,8 @@ class _Sole:
         new = postgresql.insert(table).from_select(list(names), query)
         others = {name: new.excluded[name] for name in names if name not in key}
         return new.on_conflict_do_update(index_elements=key, set_=others)
+
+
+def _is(column: Column[Any], name: str) -> ColumnElement[bool]:
+    value = bindparam(name, type_=column.type)
+    return column.is_not_distinct_from(value) if column.nullable else column == value

@@ -98,8 +98,7 @@ def shown(message: Any) -> str:
         )
         content = " ".join(part for part in parts if isinstance(part, str))
     line = " ".join(str(content or "")[: 4 * LENGTH].replace("\0", " ").split())
-    line = line[:LENGTH].rstrip()
-    return line if line.isascii() else line.encode("utf-8", "replace").decode()
+    return names.whole(line[:LENGTH].rstrip())
 
 
 def _content(message: Any) -> Any:

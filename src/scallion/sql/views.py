@@ -3,45 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Self
+from typing import Any
 
 from sqlalchemy import Connection
 
 from scallion.errors import ConfigurationError
-from scallion.sql import clock, leases, ledger, lines, names, owners, resuming, sessions
-from scallion.sql.engines import Database
+from scallion.sql import clock, ledger, lines, names, owners, resuming, sessions
 from scallion.sql.failures import Work
-from scallion.sql.leases import Lease
 from scallion.sql.lines import Spool
 from scallion.sql.sessions import Page, Session, SessionOrder
+from scallion.sql.view import Leased, View
 from scallion.values import Approval, ApprovalStatus
 
 
 @dataclass(frozen=True)
-class _View:
-    database: Database
-    owner: str | None = None
-
-    def for_owner(self, owner: str) -> Self:
-        """The same view of what belongs to `owner` only; another owner's things are unknown to it."""
-        return replace(self, owner=owners.narrow(self.owner, owner))
-
-    def _scope(self, owner: str | None) -> str | None:
-        return self.owner if owner is None else owners.narrow(self.owner, owner)
-
-
-@dataclass(frozen=True)
-class Approvals(_View):
+class Approvals(Leased):
     """The approvals of every thread of a database."""
-
-    lease: Lease | None = None
-    """What it may change only while that holds."""
-
-    def under(self, lease: Lease) -> Self:
-        """The same for a turn that holds this lease: what changes anything raises LeaseLost when it is lost."""
-        return replace(self, lease=lease)
 
     def list(
         self,
@@ -155,9 +134,6 @@ class Approvals(_View):
         wanted |= {"owner": self._scope(owner), "limit": limit}
         return lambda conn: ledger.page(conn, self.database.tables, self._now(conn), **wanted)
 
-    def _now(self, conn: Connection) -> Any:
-        return clock.stamp(conn, self.database.clock)
-
     def _get(self, id: str, thread: str | None) -> Work[Approval]:
         id, thread = names.text("approval id", id), names.optional("thread id", thread)
         return lambda conn: ledger.get(conn, self.database.tables, id, self._now(conn), thread=thread, owner=self.owner)
@@ -171,7 +147,7 @@ class Approvals(_View):
         tried: list[datetime] = []
 
         def work(conn: Connection) -> Sequence[Approval]:
-            leases.check(conn, self.database.tables, self.lease)
+            self._check_lease(conn)
             tried.append(clock.read(conn, self.database.clock))
             return ledger.decide(conn, self.database.tables, decisions, tried[-1], **wanted)
 
@@ -189,7 +165,7 @@ class Approvals(_View):
         by = names.optional("name of who withdraws", by)
 
         def work(conn: Connection) -> Approval:
-            leases.check(conn, self.database.tables, self.lease)
+            self._check_lease(conn)
             now = self._now(conn)
             return ledger.withdraw(conn, self.database.tables, id, now, by=by, thread=thread, owner=self.owner)
 
@@ -206,7 +182,7 @@ class Approvals(_View):
         closed: list[int] = []
 
         def work(conn: Connection) -> int:
-            leases.check(conn, self.database.tables, self.lease)
+            self._check_lease(conn)
             closed.append(ledger.close(conn, self.database.tables, thread, status, self.owner))
             return closed[-1]
 
@@ -216,7 +192,7 @@ class Approvals(_View):
         return work, unsure
 
 
-class Sessions(_View):
+class Sessions(View):
     """The threads of a database."""
 
     def list(
