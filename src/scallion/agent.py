@@ -92,8 +92,8 @@ class Agent:
             name=name,
         )
         self._has_context = context_schema is not None
-        stack = Stack(self.filters, by_name)
-        self._threads = Threads(self.graph, self.checkpointer, stack, on_message_while_paused, on_changed)
+        self.stack = Stack(self.filters, by_name)
+        self._threads = Threads(self.graph, self.checkpointer, self.stack, on_message_while_paused, on_changed)
         self._turns = TurnRunner(self.graph, self.filters, self._rules, durable=self.checkpointer is not None)
 
     def _check(

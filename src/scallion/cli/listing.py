@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from scallion.cli.options import database, database_option, json_option, place
-from scallion.cli.output import ago, console, print_json
+from scallion.cli.output import ago, print_json, print_table
 from scallion.errors import ConfigurationError
 from scallion.inspect.card import heading
 from scallion.inspect.escape import one_line
@@ -32,23 +31,44 @@ after_option = click.option("--after", metavar="NEXT", help="Go on behind the pa
 @click.option("--tool", help="Those about this tool.")
 @click.option("--kind", type=click.Choice(get_args(ApprovalKind)), help="Those of this kind.")
 @click.option("--owner", help="Those of this owner.")
+@click.option("--check", metavar="GRAPH", help="Those that are open and that this agent could not resume as shown.")
 @limit_option
 @after_option
 @database_option
 @json_option
-def pending(status: Any, after: str | None, as_json: bool, **wanted: Any) -> None:
-    """List what waits for a decision, the oldest first."""
+def pending(status: Any, check: str | None, limit: int, after: str | None, as_json: bool, **wanted: Any) -> int | None:
+    """List what waits for a decision, the oldest first.
+
+    With --check: what is open on the threads of an agent and changed since it was shown (its tool, schema, gate or
+    filters), each with the difference; exit status 1 if there is any. GRAPH is path/to/file.py:agent or
+    package.module:agent.
+    """
+    if check is not None:
+        _refuse("status", "limit", "after")
+        from scallion.cli.checking import check as checked
+
+        return checked(check, wanted, as_json)
     from scallion.inbox import Inbox
 
     with Inbox(database(), **place()) as inbox, _pages():
-        page = inbox.approvals.list(None if status == "all" else status, after=after, **wanted)
+        page = inbox.approvals.list(None if status == "all" else status, limit=limit, after=after, **wanted)
     if as_json:
-        return print_json(_document(page))
+        print_json(_document(page))
+        return None
     rows = [
         (one.id, one.thread, heading(one), _short(one.description), one.status, ago(one.created_at))
         for one in page.items
     ]
-    return _table(("id", "thread", "about", "asks", "status", "age"), rows, page, "nothing is pending")
+    print_table(("id", "thread", "about", "asks", "status", "age"), rows, "nothing is pending", page.next)
+    return None
+
+
+def _refuse(*names: str) -> None:
+    """Say so where one of these options was given: all that is open is checked."""
+    context = click.get_current_context()
+    for name in names:
+        if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
+            raise click.BadParameter("all that is open is checked", param_hint=f"--{name}")
 
 
 @click.command()
@@ -74,7 +94,8 @@ def sessions(after: str | None, as_json: bool, **wanted: Any) -> None:
         (one.thread, one.status, str(one.message_count), str(one.pending_count), ago(one.updated), one.title or "")
         for one in page.items
     ]
-    return _table(("thread", "status", "messages", "pending", "age", "title"), rows, page, "there are no threads")
+    columns = ("thread", "status", "messages", "pending", "age", "title")
+    return print_table(columns, rows, "there are no threads", page.next)
 
 
 class _pages:
@@ -95,20 +116,3 @@ def _short(text: str) -> str:
 
 def _document(page: Page[Any]) -> dict[str, Any]:
     return {"items": [one.to_json() for one in page.items], "next": page.next}
-
-
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], page: Page[Any], nothing: str) -> None:
-    if not rows:
-        return click.echo(nothing)
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold", no_wrap=column in ("id", "age"))
-    for row in rows:
-        table.add_row(*(Text(one_line(cell)) for cell in row))
-    console().print(table)
-    if page.next is not None:
-        click.echo(f"there are more: --after {page.next}", err=True)
-    return None

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from scallion.inspect.escape import one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,6 +32,24 @@ def console(*, err: bool = False) -> Console:
     stream = sys.stderr if err else sys.stdout
     width = None if stream.isatty() or "COLUMNS" in os.environ else WIDTH
     return Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], nothing: str, more: str | None = None) -> None:
+    """The rows below their names, or `nothing`; `more`: what a next page is asked for with."""
+    if not rows:
+        return click.echo(nothing)
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold", no_wrap=column in ("id", "age"))
+    for row in rows:
+        table.add_row(*(Text(one_line(cell)) for cell in row))
+    console().print(table)
+    if more is not None:
+        click.echo(f"there are more: --after {more}", err=True)
+    return None
 
 
 def ago(moment: datetime | None) -> str:

@@ -1,0 +1,63 @@
+"""`pending --check`: the open pauses that a program could not resume as they were shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from scallion.cli.failure import DONE, ERROR
+from scallion.cli.output import print_json, print_table
+from scallion.cli.target import load
+from scallion.errors import ConfigurationError
+from scallion.inspect.card import heading
+from scallion.values import Approval, ApprovalStatus
+
+if TYPE_CHECKING:
+    from scallion.agent import Agent
+
+MANY = 500
+"""How many rows a page has."""
+OPEN: tuple[ApprovalStatus, ...] = ("pending", "decided")
+
+
+def check(target: str, wanted: Mapping[str, Any], as_json: bool) -> int:
+    """Print what differs between the open pauses of the agent at `target` and the agent; 1 where something does."""
+    agent = load(target, keeps=True)
+    if not hasattr(agent.checkpointer, "sessions"):
+        raise ConfigurationError(f"{target} keeps no decisions: build it with checkpointer=SQLCheckpointer(...)")
+    found = list(changed(agent, wanted))
+    if as_json:
+        print_json({"items": [one.to_json() | {"difference": difference} for one, difference in found]})
+    else:
+        rows = [(one.id, one.thread, heading(one), difference) for one, difference in found]
+        print_table(("id", "thread", "about", "what changed"), rows, "no open pause has changed")
+    return ERROR if found else DONE
+
+
+def changed(agent: Agent, wanted: Mapping[str, Any]) -> Iterator[tuple[Approval, str]]:
+    """What `resume` would refuse, or ask again: each with the difference. Graphs that a tool runs are not looked at."""
+    threads = set(_paused(agent))
+    for one in (one for status in OPEN for one in _approvals(agent, status, wanted)):
+        if one.thread in threads and "layer" in one.bound:
+            difference = agent.stack.difference(one, one.decision)
+            if difference is not None:
+                yield one, difference
+
+
+def _paused(agent: Agent) -> Iterator[str]:
+    """The threads of the agent, by its name, that wait."""
+    after = None
+    while True:
+        page = agent.checkpointer.sessions.list(agent=agent.name, status="paused", limit=MANY, after=after)
+        yield from (one.thread for one in page.items)
+        if (after := page.next) is None:
+            return
+
+
+def _approvals(agent: Agent, status: ApprovalStatus, wanted: Mapping[str, Any]) -> Iterator[Approval]:
+    after = None
+    while True:
+        page = agent.checkpointer.approvals.list(status, **wanted, limit=MANY, after=after)
+        yield from page.items
+        if (after := page.next) is None:
+            return
