@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.engine import URL, Engine
 
+from scallion.sql.auditing import Audited
 from scallion.sql.clock import Clock
 from scallion.sql.closing import Closing
 from scallion.sql.engines import Database
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
 
 
-class Inbox(Owned, Resuming, Closing):
+class Inbox(Owned, Resuming, Audited, Closing):
     """What waits for a person in a database, and the threads that it belongs to.
 
     Takes what SQLCheckpointer takes: a URL or engine; `schema` and `prefix` of its tables, the `key` of its values.

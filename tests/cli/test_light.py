@@ -40,6 +40,7 @@ def test_the_cheap_verbs(paused: Ask) -> None:
     (question,) = paused("ask", "q")
     assert loaded("pending", "--json") == loaded("sessions", "--json") == {"sqlalchemy"}
     assert loaded("pending") == loaded("sessions") == {"sqlalchemy", "rich"}
+    assert loaded("audit", "list", "--json") == loaded("audit", "verify") == {"sqlalchemy"}
     assert loaded("approve", pay[:12]) == {"sqlalchemy"}
     assert loaded("withdraw", pay) == {"sqlalchemy"}
     assert loaded("reject", mail, "-m", "no") == {"sqlalchemy"}

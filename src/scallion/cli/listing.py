@@ -50,10 +50,10 @@ def pending(status: Any, check: str | None, limit: int, after: str | None, as_js
         return checked(check, wanted, as_json)
     from scallion.inbox import Inbox
 
-    with Inbox(database(), **place()) as inbox, _pages():
+    with Inbox(database(), **place()) as inbox, pages():
         page = inbox.approvals.list(None if status == "all" else status, limit=limit, after=after, **wanted)
     if as_json:
-        print_json(_document(page))
+        print_json(document(page))
         return None
     rows = [
         (one.id, one.thread, heading(one), _short(one.description), one.status, ago(one.created_at))
@@ -86,10 +86,10 @@ def sessions(after: str | None, as_json: bool, **wanted: Any) -> None:
     """List the threads, the newest first."""
     from scallion.inbox import Inbox
 
-    with Inbox(database(), **place()) as inbox, _pages():
+    with Inbox(database(), **place()) as inbox, pages():
         page = inbox.sessions.list(after=after, **wanted)
     if as_json:
-        return print_json(_document(page))
+        return print_json(document(page))
     rows = [
         (one.thread, one.status, str(one.message_count), str(one.pending_count), ago(one.updated), one.title or "")
         for one in page.items
@@ -98,7 +98,7 @@ def sessions(after: str | None, as_json: bool, **wanted: Any) -> None:
     return print_table(columns, rows, "there are no threads", page.next)
 
 
-class _pages:
+class pages:
     """Says that `--after` is wrong where its text is no `next` of a page."""
 
     def __enter__(self) -> None: ...
@@ -114,5 +114,6 @@ def _short(text: str) -> str:
     return line if len(line) <= SHORT else f"{line[: SHORT - 1]}…"
 
 
-def _document(page: Page[Any]) -> dict[str, Any]:
+def document(page: Page[Any]) -> dict[str, Any]:
+    """A page as one JSON document."""
     return {"items": [one.to_json() for one in page.items], "next": page.next}

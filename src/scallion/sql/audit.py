@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, insert, literal, select, update
 
+from scallion.approvals.chain import GENESIS, Link
 from scallion.sql import names
 from scallion.sql.clock import Clock, stamp, to_micros
 from scallion.sql.failures import Work
@@ -27,26 +28,8 @@ from scallion.sql.statement import NoShortcut, StandIn
 from scallion.sql.tables import Tables
 
 T = TypeVar("T")
-GENESIS = "0" * 64
-"""What stands for the hash before the first row."""
 WAITING = "scallion.audit"
 """Where a connection keeps the rows that its transaction is going to add."""
-
-
-class Link(NamedTuple):
-    """What the hash of a row covers, beside the hash before it; in this order."""
-
-    no: int
-    at: int
-    event: str
-    thread: str
-    subject: str | None
-    by: str | None
-    detail: str
-
-    def hash(self, before: str) -> str:
-        """The hash of the row behind the one with the hash `before`."""
-        return sha256(json.dumps([before, *self], separators=(",", ":")).encode()).hexdigest()
 
 
 class _Waiting(NamedTuple):

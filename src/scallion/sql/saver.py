@@ -22,6 +22,7 @@ from sqlalchemy.engine import URL, Engine
 
 from scallion.errors import ConfigurationError
 from scallion.sql import checkpoints, clock, lifecycle, lineage, names, pruning, resealing, sessions, writes
+from scallion.sql.auditing import Audited
 from scallion.sql.checkpoints import StoredCheckpoint
 from scallion.sql.cipher import cipher
 from scallion.sql.clock import Clock
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
 
 
-class SQLCheckpointer(Owned, Resuming, Keeping, Closing, BaseCheckpointSaver[Any]):
+class SQLCheckpointer(Owned, Resuming, Keeping, Audited, Closing, BaseCheckpointSaver[Any]):
     """Keeps the threads of any LangGraph graph in a SQL database, for sync and async callers alike.
 
     `url_or_engine`: a SQLAlchemy URL (`sqlite:///agent.db`, `postgresql+psycopg://...`), an `Engine`, an `AsyncEngine`.
