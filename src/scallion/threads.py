@@ -33,7 +33,7 @@ from scallion.turn import Resumption
 from scallion.values import Approval, Decision
 
 UNKNOWN_OUTCOME = "the turn was interrupted before this call gave a result; whether it took effect is not known"
-SUPERSEDED = "superseded by a new message"
+SUPERSEDED = "not run: the person went on with another message"
 CANCELLED = "cancelled"
 
 
@@ -46,6 +46,10 @@ class Head:
     """Whether the loop has not come to its end; its last tasks may all have finished, and only not been applied."""
     interrupts: Sequence[Any]
     metadata: Mapping[str, Any]
+    done: Sequence[Mapping[str, Any]] = ()
+    """What tasks of the last step wrote that has not been applied; `values` shows it already."""
+    id: str | None = None
+    """The checkpoint."""
 
     @property
     def messages(self) -> Sequence[BaseMessage]:
@@ -91,7 +95,9 @@ class Threads:
     def head(self, config: Mapping[str, Any]) -> Head:
         """Where the thread stands."""
         snapshot = call(self._graph.get_state, self._graph.aget_state, config)
-        return Head(snapshot.values, bool(snapshot.tasks), snapshot.interrupts, snapshot.metadata or {})
+        done = [one.result for one in snapshot.tasks if isinstance(one.result, Mapping)]
+        id = (snapshot.config.get("configurable") or {}).get("checkpoint_id")
+        return Head(snapshot.values, bool(snapshot.tasks), snapshot.interrupts, snapshot.metadata or {}, done, id)
 
     def ready(self, config: Mapping[str, Any], thread: str, *, full: bool) -> Head | None:
         """Make the thread ready for a new message: refuse or supersede a pause, close calls that a crash left open.
@@ -111,7 +117,7 @@ class Threads:
                 return self.close(config, thread, head, CANCELLED, None)  # closed in the inbox, without the graph
             if self._on_message == "refuse":
                 raise ThreadPaused(thread, approvals)
-            return self.close(config, thread, head, SUPERSEDED, "superseded")
+            return self.close(config, thread, head, SUPERSEDED, None)
         if head.open:
             return self.close(config, thread, head, UNKNOWN_OUTCOME, None)
         return head
@@ -155,25 +161,37 @@ class Threads:
         return sorted(found, key=lambda one: order.index(one.call_id) if one.call_id in order else len(order))
 
     def close(self, config: Mapping[str, Any], thread: str, head: Head, text: str, status: str | None) -> Head:
-        """End the open turn: finished calls keep their results, each open call is answered with `text`."""
+        """End the open turn: finished calls keep their results, each open call is answered with `text`.
+
+        One checkpoint does that, so that a crash leaves the pause or a thread that takes a message. It supersedes the
+        approvals; with a `status` they are given that one before.
+        """
         if status is not None and self.ledger is not None:
             call(self.ledger.close, self.ledger.aclose, thread, status)
-        graph = self._graph
-        if head.open:
-            call(graph.update_state, graph.aupdate_state, config, None, as_node=END)
-            head = self.head(config)
+        written = self._closing(thread, head, text)
+        if not written and not head.open:
+            return head
+        graph, end = self._graph, "chat" if written else END
+        call(graph.update_state, graph.aupdate_state, config, written or None, as_node=end)
+        return self.head(config)
+
+    def _closing(self, thread: str, head: Head, text: str) -> dict[str, Any]:
+        """What is written to end the open turn: also what its finished tasks wrote, which is applied with it."""
+        written = _merged(head.done)
+        lying = written.pop("messages", [])
+        changed = changes(head.messages[: len(head.messages) - len(lying)], self.settled(thread, head, text))
+        if changed is not None:
+            written["messages"] = changed
+        if head.marker is not None:
+            written |= {"turn": {}, "base": None}
+        return written
+
+    def settled(self, thread: str, head: Head, text: str) -> list[BaseMessage]:
+        """The history as a provider takes it: finished calls with their results, each open one answered with `text`."""
         answers = self._answers(thread, list(head.messages), text)
         base = head.values.get("base")
         before = [*base, *head.messages] if base is not None else head.messages
-        left = [*left_of(before, head.marker), *answers]
-        changed = changes(head.messages, left)
-        if changed is None and head.marker is None:
-            return head
-        written: dict[str, Any] = {} if changed is None else {"messages": changed}
-        if head.marker is not None:
-            written |= {"turn": {}, "base": None}
-        call(graph.update_state, graph.aupdate_state, config, written, as_node="chat")
-        return self.head(config)
+        return [*left_of(before, head.marker), *answers]
 
     def _answers(self, thread: str, messages: list[BaseMessage], text: str) -> list[ToolMessage]:
         """A result for each open call: the recorded one of an effect, what is not known of it, or else `text`."""
@@ -237,6 +255,17 @@ class Threads:
     def _check_edit(self, own: set[str], approval: Approval, decision: Decision) -> None:
         if approval.id in own:
             self._stack.check_edit(approval, decision)
+
+
+def _merged(done: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The writes of several tasks as one."""
+    merged: dict[str, Any] = {}
+    for name in ("messages", "loop"):
+        if found := [one[name] for one in done if name in one]:
+            merged[name] = [part for one in found for part in (one if name == "messages" else [one])]
+    if slots := [one["state"] for one in done if "state" in one]:
+        merged["state"] = {name: value for one in slots for name, value in one.items()}
+    return merged
 
 
 def _resumption(head: Head, given: Mapping[str, Decision], changed: Mapping[str, str]) -> Resumption | None:

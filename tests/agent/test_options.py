@@ -229,7 +229,7 @@ def test_a_message_while_paused_may_supersede_the_pause(drive: Drive, any_saver:
     drive(agent).start("go", thread="t")
     done, _ = drive(agent).start("never mind", thread="t")
     assert isinstance(done, Completed)
-    assert results(history(agent, "t")) == {"c1": "superseded by a new message"}
+    assert results(history(agent, "t")) == {"c1": "not run: the person went on with another message"}
     assert_valid(history(agent, "t"))
     assert log == []
     with pytest.raises(NotPaused):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import reduce
 from typing import Annotated, Any
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolCall, ToolMessage
@@ -80,9 +81,11 @@ class Step:
 
 
 def account_reducer(rules: StateRules) -> Callable[[Any, Any], dict[str, Any]]:
-    """The reducer of the `loop` channel: folds what a node wrote into the account of its turn."""
+    """The reducer of the `loop` channel: folds what a node wrote, or several did, into the account of its turn."""
 
-    def fold(account: dict[str, Any] | None, step: dict[str, Any]) -> dict[str, Any]:
+    def fold(account: dict[str, Any] | None, step: dict[str, Any] | list[dict[str, Any]]) -> dict[str, Any]:
+        if isinstance(step, list):
+            return reduce(fold, step, account or {})
         if not account or account.get("turn") != step["turn"]:
             account = new_account(step["turn"], rules, account)
         counts = dict(account["counts"])
