@@ -28,14 +28,16 @@ class Stack:
         """What differs from what the approval showed, in words; None where it can be resumed.
 
         A gate that allows less than before is a difference for what it does not allow any more; without a `decision`,
-        for whatever may be decided.
+        for whatever may be decided. What graphs ask that a tool runs is not of this stack.
         """
+        if not _is_own(approval):
+            return None
         return self._of_layers(approval) or self._of_tool(approval) or self._of_gate(approval, decision)
 
     def check_edit(self, approval: Approval, decision: Decision) -> None:
         """Raise InvalidDecision where the tool would refuse the edited arguments: it knows more than its schema."""
         schema = getattr(self._tools.get(approval.tool or ""), "tool_call_schema", None)
-        if decision.type != "edit" or not hasattr(schema, "model_validate"):
+        if decision.type != "edit" or not _is_own(approval) or not hasattr(schema, "model_validate"):
             return
         try:
             schema.model_validate(dict(decision.args or {}))  # type: ignore[union-attr]
@@ -81,3 +83,8 @@ class Stack:
         if decision is not None and decision.type in policy.allowed:
             return None
         return f"filter {layer!r} allows only {', '.join(policy.allowed)} now"
+
+
+def _is_own(approval: Approval) -> bool:
+    """Whether the agent itself asks, and no graph that a tool of it runs, be that an agent too."""
+    return "layer" in approval.bound and not approval.bound.get("depth")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal, cast
 
 from langchain_core.messages import BaseMessage, ToolMessage
@@ -13,7 +12,6 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from scallion.approvals.changed import again
 from scallion.approvals.ledger import Ledger, addressed, open_approvals, record
-from scallion.approvals.payload import is_ours
 from scallion.approvals.questions import answers as question_answers
 from scallion.approvals.questions import questions
 from scallion.bridge import call
@@ -55,11 +53,6 @@ class Head:
     def messages(self) -> Sequence[BaseMessage]:
         """The history."""
         return self.values.get("messages") or []
-
-    @property
-    def own(self) -> set[str]:
-        """The ids of the interrupts that are Scallion's; others come from graphs that a tool runs."""
-        return {one.id for one in self.interrupts if is_ours(one.value)}
 
     @property
     def marker(self) -> Mapping[str, Any] | None:
@@ -226,10 +219,10 @@ class Threads:
         given = {one.id: one.decision for one in approvals if one.decision is not None}
         if decisions is not None:
             given |= addressed(decisions, approvals, self.ledger, thread)
-        changed = self._changed([one for one in approvals if one.id in head.own], given)
+        changed = self._changed(approvals, given)
         if not given and not changed:
             return approvals
-        record(given, approvals, self.ledger, by, partial(self._check_edit, head.own))
+        record(given, approvals, self.ledger, by, self._stack.check_edit)
         return _resumption(head, given, changed) or self.approvals(head, thread)
 
     def _changed(self, approvals: Sequence[Approval], given: dict[str, Decision]) -> dict[str, str]:
@@ -251,10 +244,6 @@ class Threads:
                 found[one.id] = difference
                 given.pop(one.id, None)
         return found
-
-    def _check_edit(self, own: set[str], approval: Approval, decision: Decision) -> None:
-        if approval.id in own:
-            self._stack.check_edit(approval, decision)
 
 
 def _merged(done: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

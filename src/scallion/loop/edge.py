@@ -110,8 +110,14 @@ class Edge:
             subject=here.subject,
             lasting=has_checkpointer(config),
             extra=extra,
-            bound={"around": self._around},
+            bound={"around": self._around, **_depth(config)},
         )
+
+
+def _depth(config: RunnableConfig) -> dict[str, int]:
+    """How many graphs run this one in a task of theirs: an agent in a tool of another asks there."""
+    graphs = str(config["configurable"].get("checkpoint_ns") or "").count("|")
+    return {"depth": graphs} if graphs else {}
 
 
 def _verdicts(journal: Journal | None, answers: int, *, begins_anew: bool) -> Verdicts:
