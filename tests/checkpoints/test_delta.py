@@ -323,3 +323,36 @@ def test_a_checkpoint_whose_parent_is_gone_is_refused(saver: SQLCheckpointer) ->
         graph.invoke(given[1], config())
     assert len(graph.invoke(given[2], config())["messages"]) == 2
     assert len(graph.get_state(config()).values["messages"]) == 2
+
+
+def test_what_was_undone_is_not_remembered(sql: SQLCheckpointer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces that are committed together see each other's writes; the commit fails, and others take their place."""
+    put(sql, "1", None, {})
+    done: list[Any] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(sql.database, "store", lambda work, memory, thread: done.append(work))
+        sql.put_writes(config(id="1"), [("messages", [HumanMessage("undone", id="m")])], "task", "path")
+        put_next(sql)
+
+    def both(conn: Any) -> None:
+        for work in done:
+            work(conn)
+        raise ValueError("undone")
+
+    with pytest.raises(ValueError, match="undone"):
+        sql.database.run(both, write=True)
+    with SQLCheckpointer(sql.database.url) as other:
+        other.put_writes(config(id="1"), [("messages", [HumanMessage("done", id="m")])], "task", "path")
+        put_next(other)
+    session = sql.sessions.get("t")
+    assert session is not None
+    assert session.preview == "done"
+    found = sql.get_delta_channel_history(config=config(), channels=["messages"])["messages"]["writes"]
+    assert [message.content for _, _, value in found for message in value] == ["done"]
+
+
+def put_next(saver: SQLCheckpointer) -> None:
+    """The checkpoint behind the first one, in a thread whose messages are those of a delta channel."""
+    checkpoint: Any = {**empty_checkpoint(), "id": "2"}
+    metadata: Any = {"source": "loop", "step": 2, "counters_since_delta_snapshot": {"messages": [1, 1]}}
+    saver.put(config(id="1"), checkpoint, metadata, {})

@@ -118,3 +118,25 @@ def test_what_is_no_decision(saver: SQLCheckpointer, wrong: Any) -> None:
         InvalidDecision, match=r"a decision is approve\(\), edit\(args\), reject\(\), respond\(message\)"
     ):
         saver.approvals.decide("id", wrong)
+
+
+AT: Any = {"configurable": {"thread_id": "t"}}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda saver: saver.get_tuple(None),
+        lambda saver: saver.get_tuple("t"),
+        lambda saver: saver.get_tuple({"configurable": "t"}),
+        lambda saver: saver.put_writes(None, [], "task"),
+        lambda saver: list(saver.list("t")),
+        lambda saver: list(saver.list(AT, before="1")),
+        lambda saver: list(saver.list(AT, limit="1")),
+        lambda saver: list(saver.list(AT, filter="loop")),
+        lambda saver: saver.approvals.decide_all(None),
+    ],
+)
+def test_a_place_or_a_choice_that_is_none(sql: SQLCheckpointer, wrong: Any) -> None:
+    with pytest.raises(ConfigurationError):
+        wrong(sql)

@@ -321,7 +321,10 @@ class Contents:
 
 
 def contents(conn: Connection, t: Tables, memory: Memory, stored: StoredCheckpoint, others: Sequence[Leaf]) -> Contents:
-    """What the checkpoint's values and `others` (its writes' leaves) refer to. Raises Vanished if it is gone."""
+    """What the checkpoint's values and `others` (its writes' leaves) refer to. Raises Vanished if it is gone.
+
+    For a transaction that reads: what it sees is remembered.
+    """
     remembered = memory.session(stored.session, stored.generation)
     lists = {
         channel: _listed(conn, t, remembered, stored, channel)
@@ -332,7 +335,9 @@ def contents(conn: Connection, t: Tables, memory: Memory, stored: StoredCheckpoi
     ids = [id for found in (*plain, *others) for id in references(found)]
     listed = chain.from_iterable(one.ids for one in lists.values())
     new = filterfalse(remembered.recipes.__contains__, listed)
-    return Contents(items.fetch(conn, t, remembered, stored.session, chain(ids, new)), lists)
+    found = items.fetch(conn, t, remembered, stored.session, chain(ids, new))
+    remembered.learn_blobs({id: blob for id, blob in found.items() if remembered.blobs.get(id) is None})
+    return Contents(found, lists)
 
 
 def _listed(conn: Connection, t: Tables, remembered: Remembered, stored: StoredCheckpoint, channel: str) -> Listed:

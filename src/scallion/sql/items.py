@@ -69,20 +69,15 @@ def _found(conn: Connection, t: Tables, session: int, hashes: Sequence[bytes]) -
 
 
 def fetch(conn: Connection, t: Tables, remembered: Remembered, session: int, ids: Iterable[int]) -> dict[int, Blob]:
-    """The blobs of these items. Raises Vanished where one is gone."""
-    found: dict[int, Blob] = {}
-    missing = []
+    """The blobs of these items. Raises Vanished where one is gone.
+
+    They are not remembered here: a transaction that writes may see what is never committed.
+    """
     wanted = set(ids)
-    for id in wanted:
-        if (blob := remembered.blobs.get(id)) is None:
-            missing.append(id)
-        else:
-            found[id] = blob
-    for batch in batches(sorted(missing)):
+    found = {id: blob for id in wanted if (blob := remembered.blobs.get(id)) is not None}
+    for batch in batches(sorted(wanted - found.keys())):
         rows = conn.execute(prepared(conn, t).items, {"of": session, "ids": batch})
-        fresh = {id: Blob(type, t.cipher.open(bytes(data), ITEM, session, id)) for id, type, data in rows}
-        remembered.learn_blobs(fresh)
-        found.update(fresh)
+        found.update((id, Blob(type, t.cipher.open(bytes(data), ITEM, session, id))) for id, type, data in rows)
     if len(found) < len(wanted):
         raise Vanished
     return found

@@ -30,12 +30,20 @@ class Address(NamedTuple):
 
 def address(config: Mapping[str, Any]) -> Address:
     """Where the config points. Raises ConfigurationError, StorageError as `text`."""
-    place = config.get("configurable") or {}
+    place = configurable(config)
     return Address(
         text("thread id", place.get("thread_id")),
         optional("checkpoint namespace", place.get("checkpoint_ns")) or "",
         optional("checkpoint id", place.get("checkpoint_id")),
     )
+
+
+def configurable(config: object) -> Mapping[str, Any]:
+    """What a config says of the place; nothing where it has no such part. Raises ConfigurationError."""
+    place = config.get("configurable") or {} if isinstance(config, Mapping) else None
+    if not isinstance(place, Mapping):
+        raise ConfigurationError('a config is a mapping such as {"configurable": {"thread_id": "t-1"}}')
+    return place
 
 
 def text(what: str, given: object) -> str:

@@ -106,12 +106,13 @@ class Translation:
 
     def writes(self, config: RunnableConfig, rows: Sequence[tuple[str, Any]], task: str, path: str) -> NewWrites:
         """The writes of a task, serialised, and what they mean for approvals."""
+        thread = names.address(config).thread
         self._check_owner(config.get("metadata") or {})
         channels = {channel for channel, _ in rows}
         interrupts = [value for channel, value in rows if channel == INTERRUPT]
         given = max((one for channel, one in rows if channel == RESUME and isinstance(one, list)), key=len, default=[])
         return NewWrites(
-            thread=names.address(config).thread,
+            thread=thread,
             place=_place(config, task),
             path=path,
             rows=[

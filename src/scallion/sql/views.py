@@ -141,6 +141,10 @@ class Approvals(Leased):
     def _decide(
         self, decisions: Mapping[str, Any], by: str | None, thread: str | None
     ) -> tuple[Work[Sequence[Approval]], Work[Sequence[Approval]]]:
+        if not isinstance(decisions, Mapping):
+            raise ConfigurationError(
+                f"decisions are given by approval id, as a mapping, not {type(decisions).__name__}"
+            )
         decisions = {names.text("approval id", id): decision for id, decision in decisions.items()}
         by, thread = names.optional("name of who decides", by), names.optional("thread id", thread)
         wanted = {"by": by, "thread": thread, "owner": self.owner}

@@ -7,6 +7,7 @@ from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 
+from scallion.errors import ConfigurationError
 from scallion.sql import names
 from scallion.sql.checkpoints import StoredCheckpoint
 
@@ -24,8 +25,10 @@ class Walk:
         before: RunnableConfig | None,
         limit: int | None,
     ) -> None:
-        place = config["configurable"] if config else {}
-        last = before["configurable"] if before else {}
+        place = names.configurable(config or {})
+        last = names.configurable(before or {})
+        if not isinstance(limit, int | None) or not isinstance(filter, Mapping | None):
+            raise ConfigurationError("`limit` is a number, and `filter` a mapping of metadata, or None")
         self.filter = filter or {}
         self.left = limit
         self.is_open = limit is None or limit > 0
