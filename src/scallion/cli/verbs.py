@@ -26,6 +26,7 @@ VERBS = {
     "sessions": ("listing", "List the threads."),
     "show": ("showing", "Print a thread: its session, conversation and open approvals."),
     "audit": ("audit", "What was decided and done: list, export, verify."),
+    "doctor": ("doctor", "Find what is wrong with threads, and mend it."),
     "db": ("db", "Look after the database."),
 }
 

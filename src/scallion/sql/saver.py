@@ -27,6 +27,7 @@ from scallion.sql.checkpoints import StoredCheckpoint
 from scallion.sql.cipher import cipher
 from scallion.sql.clock import Clock
 from scallion.sql.closing import Closing
+from scallion.sql.doctor.doctor import Examining
 from scallion.sql.effects import Keeping
 from scallion.sql.engines import Database
 from scallion.sql.failures import Vanished, Work
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
 
 
-class SQLCheckpointer(Owned, Resuming, Keeping, Audited, Closing, BaseCheckpointSaver[Any]):
+class SQLCheckpointer(Owned, Resuming, Keeping, Audited, Examining, Closing, BaseCheckpointSaver[Any]):
     """Keeps the threads of any LangGraph graph in a SQL database, for sync and async callers alike.
 
     `url_or_engine`: a SQLAlchemy URL (`sqlite:///agent.db`, `postgresql+psycopg://...`), an `Engine`, an `AsyncEngine`.

@@ -1,0 +1,46 @@
+"""What the doctor finds: a thing that is not as it should be, and what mends it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Kind = Literal[
+    "running",
+    "unread",
+    "expired_lease",
+    "half_written",
+    "dangling_call",
+    "misplaced_result",
+    "orphan_result",
+    "approval_without_pause",
+    "pause_without_approval",
+    "wrong_count",
+    "empty_thread",
+]
+Way = Literal["repair", "give_up"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was found in a thread, in words: ids and names, no texts of a conversation and no arguments.
+
+    `subject`: the id of the call, message or approval that it is about. `by`: what of `Doctor.repair` mends it: all of
+    it, or only `give_up=True`; None: it does not. "running" and "unread" are no damage.
+    """
+
+    thread: str
+    kind: Kind
+    what: str
+    remedy: str
+    subject: str | None = None
+    by: Way | None = "repair"
+
+    @property
+    def is_damage(self) -> bool:
+        """Whether something is wrong."""
+        return self.kind not in ("running", "unread")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
