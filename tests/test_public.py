@@ -62,7 +62,7 @@ def test_the_inbox_needs_no_graph() -> None:
     assert not loaded("from scallion import Inbox, approve") & {"langgraph", "langchain_core"}
 
 
-@pytest.mark.parametrize("module", ["filters", "testing", "tools", "errors"])
+@pytest.mark.parametrize("module", ["filters", "testing", "tools", "errors", "notify"])
 def test_public_modules_are_lists_too(module: str) -> None:
     """Every name in `__all__` of a public module resolves."""
     found = importlib.import_module(f"scallion.{module}")

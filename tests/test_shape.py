@@ -19,14 +19,15 @@ LAYERS = """
 """A unit imports itself and what stands before it."""
 
 ASIDE = {
-    "sql": {"errors", "values", "approvals", "bridge"},
+    "sql": {"errors", "values", "approvals", "bridge", "notify"},
     "inbox": {"errors", "values", "approvals", "sql"},
+    "notify": {"errors"},
     "inspect": {"errors", "values", "events", "approvals"},
     "testing": {"errors", "values", "events", "filters"},
 }
 """Units beside the layers, and all that they may import."""
 
-USES_ASIDE = {"assembly": {"sql"}, "agent": {"sql", "inspect"}, "cli": {"sql", "inbox", "inspect"}}
+USES_ASIDE = {"assembly": {"sql"}, "agent": {"sql", "inspect"}, "cli": {"sql", "inbox", "inspect", "notify"}}
 """Who may import them: the agent turns a URL into a saver; for everyone else a saver is handed in."""
 
 THIRD_PARTY = {

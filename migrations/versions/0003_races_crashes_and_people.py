@@ -48,7 +48,8 @@ INDEXES = {
     "rules_tool": ("rules", ["tool", "revoked", "no"]),
     "audit_thread": ("audit", ["thread", "no"]),
     "outbox_due": ("outbox", ["due", "no"]),
-    "outbox_session": ("outbox", ["session"]),
+    "outbox_status": ("outbox", ["status", "no"]),
+    "outbox_session": ("outbox", ["session", "subject"]),
     "inbound_session": ("inbound", ["session", "no"]),
 }
 
@@ -174,6 +175,7 @@ def created() -> dict[str, tuple[list[Any], dict[str, bool]]]:
                 *session(),
                 sa.Column("subject", exact(64), nullable=False),
                 sa.Column("event", sa.String(32), nullable=False),
+                sa.Column("status", sa.String(16), nullable=False),
                 sa.Column("created", sa.BigInteger(), nullable=False),
                 sa.Column("due", sa.BigInteger()),
                 sa.Column("attempts", sa.Integer(), nullable=False),

@@ -9,6 +9,7 @@ from sqlalchemy.engine import URL, Engine
 from scallion.sql.auditing import Audited
 from scallion.sql.clock import Clock
 from scallion.sql.closing import Closing
+from scallion.sql.delivering import Telling
 from scallion.sql.engines import Database
 from scallion.sql.owners import Owned
 from scallion.sql.resuming import Resuming
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
 
 
-class Inbox(Owned, Resuming, Audited, Closing):
+class Inbox(Owned, Resuming, Audited, Telling, Closing):
     """What waits for a person in a database, and the threads that it belongs to.
 
     Takes what SQLCheckpointer takes: a URL or engine; `schema` and `prefix` of its tables, the `key` of its values.

@@ -21,7 +21,7 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, insert, or_, sel
 
 from scallion.approvals import payload, questions
 from scallion.approvals.questions import Question
-from scallion.sql import ledger, names, sessions
+from scallion.sql import ledger, names, sessions, telling
 from scallion.sql.clock import to_micros
 from scallion.sql.ledger import PAYLOAD, question_of
 from scallion.sql.sessions import OPEN
@@ -102,11 +102,14 @@ def _ask_one(
     if known is None:
         first = {"session": session, "id": question.id, "status": "pending", "created": now}
         conn.execute(insert(t.approvals).values(first | bound | row))
+        telling.asked(conn, t, session, question.id, now)
     elif len(known[0]) < len(place.ns):  # a subgraph's task asks: those around it, which came first, only pass it on
         bound["payload"] = row["payload"]
         conn.execute(update(t.approvals).where(this, t.approvals.c.status.in_(OPEN)).values(bound))
     elif _words(known[1]) != _words(plain):  # asked again with other words, and nobody has answered the old ones
-        conn.execute(update(t.approvals).where(this, t.approvals.c.status == "pending").values(row))
+        reworded = conn.execute(update(t.approvals).where(this, t.approvals.c.status == "pending").values(row))
+        if reworded.rowcount:
+            telling.asked(conn, t, session, question.id, now)
 
 
 def _forget_closed(conn: Connection, t: Tables, session: int, place: Place, ids: Sequence[str]) -> None:

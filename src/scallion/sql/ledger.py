@@ -12,7 +12,7 @@ from sqlalchemy import Column, ColumnElement, Connection, Row, Select, and_, cas
 from scallion.approvals import decisions, questions
 from scallion.approvals.questions import Question
 from scallion.errors import AlreadyDecided, DecisionError, UnknownApproval
-from scallion.sql import audit, names, sessions
+from scallion.sql import audit, names, sessions, telling
 from scallion.sql.clock import from_micros, to_micros
 from scallion.sql.sessions import Page
 from scallion.sql.tables import Tables
@@ -204,6 +204,7 @@ def withdraw(
     if not _change(conn, t, row, "decided", values):
         raise DecisionError(f"approval {id!r} is {row.shown}: there is no decision to take back")
     audit.add(conn, t, "withdrawn", thread=row.thread, subject=row.id, by=by, detail={"of": row.decided_by}, now=now)
+    telling.withdrawn(conn, t, row.session, row.id, now)
     sessions.recount(conn, t, row.session)
     return get(conn, t, id, now, thread=row.thread)
 

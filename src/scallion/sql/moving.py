@@ -69,7 +69,7 @@ class _Moving:
         keys: Collection[str],
     ) -> None:
         self._conn = conn
-        self._t = t
+        self._t = replace(t, tells=False) if t.tells else t  # it was told where the thread came from
         self._theirs = theirs
         self._thread = thread
         self._memory = Memory()

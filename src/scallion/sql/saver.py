@@ -27,6 +27,7 @@ from scallion.sql.checkpoints import StoredCheckpoint
 from scallion.sql.cipher import cipher
 from scallion.sql.clock import Clock
 from scallion.sql.closing import Closing
+from scallion.sql.delivering import Telling
 from scallion.sql.doctor.doctor import Examining
 from scallion.sql.effects import Keeping
 from scallion.sql.engines import Database
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
 
 
-class SQLCheckpointer(Owned, Resuming, Keeping, Audited, Examining, Closing, BaseCheckpointSaver[Any]):
+class SQLCheckpointer(Owned, Resuming, Keeping, Audited, Examining, Telling, Closing, BaseCheckpointSaver[Any]):
     """Keeps the threads of any LangGraph graph in a SQL database, for sync and async callers alike.
 
     `url_or_engine`: a SQLAlchemy URL (`sqlite:///agent.db`, `postgresql+psycopg://...`), an `Engine`, an `AsyncEngine`.
@@ -55,7 +56,8 @@ class SQLCheckpointer(Owned, Resuming, Keeping, Audited, Examining, Closing, Bas
     one. `metadata_keys`: keys of `configurable` that are copied into the metadata; no others are. `auto_upgrade`:
     migrate on first use, by default for SQLite only. `clock`: gives aware times instead of the database.
     `lease_seconds`: how long the thread of an agent's turn stays held when its process dies; None: a thread is held
-    against other turns of this process alone. Raises ConfigurationError for what is not supported.
+    against other turns of this process alone. `outbox`: have `outbox` tell of each
+    approval. Raises ConfigurationError for what is not supported.
     """
 
     def __init__(
@@ -70,9 +72,12 @@ class SQLCheckpointer(Owned, Resuming, Keeping, Audited, Examining, Closing, Bas
         auto_upgrade: bool | None = None,
         clock: Clock | None = None,
         lease_seconds: float | None = 30,
+        outbox: bool = False,
     ) -> None:
         super().__init__(serde=serde or StrictSerializer())
-        self.database = Database(url_or_engine, tables(prefix, schema), key=key, auto_upgrade=auto_upgrade, clock=clock)
+        self.database = Database(
+            url_or_engine, tables(prefix, schema, outbox), key=key, auto_upgrade=auto_upgrade, clock=clock
+        )
         self.metadata_keys = tuple(names.texts("key of configurable", metadata_keys))
         self._memory = Memory()
         self.leases = None if lease_seconds is None else Leases(self.database, self._memory, lease_seconds)

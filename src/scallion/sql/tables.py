@@ -46,7 +46,7 @@ from scallion.sql.columns import binary, digest, exact, number, session_column, 
 class Tables:
     """All tables under one prefix in one schema (None: the connection's own); `version_table` is Alembic's.
 
-    `cipher` seals the values in them.
+    `cipher` seals the values in them. `tells`: whether what is asked goes into the outbox too.
     """
 
     prefix: str
@@ -68,6 +68,7 @@ class Tables:
     outbox: Table
     inbound: Table
     cipher: Cipher = PLAIN
+    tells: bool = False
 
     @property
     def belonging(self) -> list[Table]:
@@ -81,8 +82,11 @@ class Tables:
 
 
 @lru_cache
-def tables(prefix: str = "", schema: str | None = None) -> Tables:
-    """The tables whose names start with `prefix`, in `schema`. Raises ConfigurationError for what is no such name."""
+def tables(prefix: str = "", schema: str | None = None, tells: bool = False) -> Tables:
+    """The tables whose names start with `prefix`, in `schema`. `tells`: as there.
+
+    Raises ConfigurationError for what is no such name.
+    """
     _check_names(prefix, schema)
     metadata = MetaData(schema=schema)  # foreign keys without a schema mean this one too
     return Tables(
@@ -104,6 +108,7 @@ def tables(prefix: str = "", schema: str | None = None) -> Tables:
         audit_head=_audit_head(metadata, prefix),
         outbox=_outbox(metadata, prefix),
         inbound=_inbound(metadata, prefix),
+        tells=tells,
     )
 
 
@@ -358,13 +363,15 @@ def _outbox(metadata: MetaData, prefix: str) -> Table:
         session_column(prefix),
         Column("subject", exact(64), nullable=False),
         Column("event", String(32), nullable=False),
+        Column("status", String(16), nullable=False),
         Column("created", BigInteger, nullable=False),
-        Column("due", BigInteger),  # null once it is delivered
+        Column("due", BigInteger),  # null unless it waits
         Column("attempts", Integer, nullable=False),
         Column("delivered", BigInteger),
         Column("error", text()),
         Index(f"{prefix}outbox_due", "due", "no"),
-        Index(f"{prefix}outbox_session", "session"),
+        Index(f"{prefix}outbox_status", "status", "no"),
+        Index(f"{prefix}outbox_session", "session", "subject"),
         sqlite_autoincrement=True,
     )
 
