@@ -45,6 +45,15 @@ def test_a_batch_of_calls(here: Command, outsider: Any) -> None:
     assert {one["status"] for one in here("pending", "--status", "all", "--json").data["items"]} == {"used"}
 
 
+def test_the_graph_of_another_thread_uses_nothing_up(here: Command, outsider: Any) -> None:
+    asyncio.run(outsider.form.ainvoke({"sure": False}, CONFIG))
+    here("approve", *ids(here))
+    wrong = here("resume", f"{OUTSIDER}:graph", "t")
+    assert (wrong.status, "name the one that paused" in wrong.err) == (1, True)
+    assert here("resume", f"{OUTSIDER}:form", "t").status == 0
+    assert outsider.form.get_state(CONFIG).values == {"sure": True}
+
+
 def test_a_question_for_a_truth_value(here: Command, outsider: Any) -> None:
     """Is approved, rejected, or answered as JSON; an async node runs."""
     for thread, words, sure in (("a", ["approve"], True), ("b", ["reject"], False), ("c", ["respond", "true"], True)):

@@ -79,11 +79,20 @@ async def _resumed(graph: Any, thread: str, configurable: Mapping[str, Any]) -> 
 
 
 async def _way_on(graph: Any, thread: str, config: Any) -> Any:
-    """What the graph goes on with: what was decided, or nothing where it was interrupted. Raises NotPaused."""
+    """What the graph goes on with: what was decided, or nothing where it was interrupted.
+
+    Raises NotPaused, and ConfigurationError for a graph that does not wait for it, which would use the answers up.
+    """
+    tasks = (await graph.aget_state(config)).tasks
     try:
-        return await graph.checkpointer.acommand_for(thread)
+        command = await graph.checkpointer.acommand_for(thread)
+        asked = {one.id for task in tasks for one in task.interrupts}
+        if command.resume and not asked & command.resume.keys():
+            raise ConfigurationError(
+                f"nothing of this graph waits in thread {thread!r}: name the one that paused"
+            )
+        return command
     except NotPaused:
-        tasks = (await graph.aget_state(config)).tasks
         # What it asked is closed: it would only ask again, and whoever cancelled it wants that no more.
         if not tasks or any(task.interrupts for task in tasks):
             raise
