@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -14,14 +16,15 @@ from checkpoints.foreign_graphs import Desk as Neighbour
 from checkpoints.shapes_that_ask import NOTHING, SHAPES
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.tools import tool
 from langgraph.channels.delta import DeltaChannel
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.graph.message import add_messages
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, event, insert, select, update
 from tests.hitl.harness import desk, elsewhere, until
 from tests.hitl.killing import all_killed, die
 
-from scallion import Agent, NotSerializable, Paused, SQLCheckpointer, ThreadBusy, approve
+from scallion import Agent, NotSerializable, Paused, Policy, SQLCheckpointer, ThreadBusy, approve, filters
 from scallion.errors import ThreadError
 from scallion.sql.doctor import doctor as module
 from scallion.sql.doctor import standing
@@ -143,6 +146,21 @@ def rows(saver: SQLCheckpointer, *columns: str) -> list[tuple[Any, ...]]:
 def harm(saver: SQLCheckpointer, statement: Any) -> None:
     """Change a table by hand."""
     saver.database.run(lambda conn: conn.execute(statement), write=True)
+
+
+@contextmanager
+def counting(saver: SQLCheckpointer) -> Iterator[list[str]]:
+    """The statements of the block."""
+    seen: list[str] = []
+
+    def count(*args: Any) -> None:
+        seen.append(args[2])
+
+    event.listen(saver.database.engine, "before_cursor_execute", count)
+    try:
+        yield seen
+    finally:
+        event.remove(saver.database.engine, "before_cursor_execute", count)
 
 
 @pytest.fixture
@@ -499,12 +517,33 @@ class TestApprovals:
         agent.cancel("t")
         assert sql.doctor.examine("t") == []
 
+    def test_a_pause_that_has_expired(self, sql: SQLCheckpointer) -> None:
+        """Waits for its program to go on: no damage, swept or not."""
+        agent = Agent(
+            ScriptedModel([AIMessage("", tool_calls=[{"name": "pay", "args": {}, "id": "a"}]), "done"]),
+            tools=[_pay],
+            filters=[filters.approval({"pay": Policy(expires_in=0.001)})],
+            checkpointer=sql,
+        )
+        agent.invoke("go", thread="t")
+        time.sleep(0.002)
+        assert sql.approvals.list("expired").items
+        assert sql.doctor.examine("t") == []
+        harm(sql, update(sql.database.tables.approvals).values(status="expired"))
+        assert sql.doctor.examine("t") == []
+
     def test_a_row_that_counts_wrong(self, sql: SQLCheckpointer) -> None:
         desk(sql).invoke("hello", thread="t")
         harm(sql, update(sql.database.tables.sessions).values(status="paused", open_count=1, pending_count=1))
         assert kinds(sql.doctor.repair("t")) == ["wrong_count"]
         assert sql.doctor.examine("t") == []
         assert sql.status("t") == "idle"
+
+
+@tool("pay")
+def _pay() -> str:
+    """Pay."""
+    return "paid"
 
 
 def _literal(text: str) -> Any:
@@ -539,6 +578,24 @@ class TestThreads:
         with pytest.raises(NotSerializable):
             desk(sql).invoke(HumanMessage("hello", additional_kwargs={"what": object()}), thread="t")
         until(lambda: sql.sessions.get("t") is None)
+
+    @one_of_each
+    def test_many_at_once(self, saver: SQLCheckpointer) -> None:
+        """A page tells what is told of each, and threads that are sound take no statement of their own."""
+        for case, (conversation, _, _) in DAMAGED.items():
+            kept(saver, conversation, case)
+            kept(saver, [USER, *(says(f"{case} {n} " + 300 * "x") for n in range(3)), *conversation], f"long {case}")
+        names = [one.thread for one in saver.sessions.list(limit=500).items]
+        alone = {finding for name in names for finding in saver.doctor.examine(name)}
+        assert set(saver.doctor.list().items) == alone
+        assert {one.thread for one in alone} == set(names)
+        for name in names:
+            saver.doctor.repair(name)
+        with counting(saver) as few:
+            assert saver.doctor.list(limit=5).items == []
+        with counting(saver) as many:
+            assert saver.doctor.list(limit=20).items == []
+        assert len(many) == len(few) < 12
 
     def test_page_by_page(self, sql: SQLCheckpointer) -> None:
         """What belongs to one owner only, for who is bound to them."""

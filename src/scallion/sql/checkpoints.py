@@ -266,6 +266,13 @@ def find(
     return _stored(t, found[0]) if found else None
 
 
+def newest(conn: Connection, t: Tables, nos: Sequence[int]) -> list[StoredCheckpoint]:
+    """The newest checkpoints of the outermost graphs of these sessions."""
+    c, s = t.checkpoints.c, t.sessions.c
+    query = prepared(conn, t).stored.where(c.session.in_(nos), c.ns == "", c.id == s.head)
+    return [_stored(t, row) for row in conn.execute(query)]
+
+
 def page(
     conn: Connection,
     t: Tables,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from scallion.sql.doctor.findings import Kind
 
@@ -42,6 +42,11 @@ class _Batch:
     @property
     def open(self) -> dict[str, str]:
         return {id: tool for id, tool in self.calls.items() if id not in self.results}
+
+
+def is_read(messages: Sequence[Any]) -> bool:
+    """Whether all of it can be judged: messages in no other form, and of no class that is unknown here."""
+    return all(isinstance(one, BaseMessage) for one in messages)
 
 
 def mended(messages: Sequence[Any], *, is_open: bool = False) -> Mended:

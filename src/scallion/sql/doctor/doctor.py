@@ -22,9 +22,10 @@ from scallion.sql.doctor import heads, standing
 from scallion.sql.doctor.examination import Examination, examine, expired, unread
 from scallion.sql.doctor.findings import Finding
 from scallion.sql.doctor.heads import REPAIR, Head
+from scallion.sql.doctor.sound import sound
 from scallion.sql.doctor.standing import Opened, Standing
 from scallion.sql.failures import Work
-from scallion.sql.memory import Known, Memory
+from scallion.sql.memory import Codec, Known, Memory
 from scallion.sql.sessions import Page
 from scallion.sql.tables import Tables
 
@@ -93,7 +94,10 @@ class Doctor:
         sessions.check_limit(limit)
         place = sessions.cursor(after, 1)[0] if after is not None else 0
         rows = self._run(lambda conn: standing.page(conn, self._tables, self._clock, self.saver.owner, limit, place))
-        found = [one for row in rows for one in self._forgetful()._examined(row).findings if one.kind != "running"]
+        codec = Codec(self.saver.serde, Memory())
+        well = self._run(lambda conn: sound(conn, self._tables, codec, rows))
+        looked_at = (self._forgetful()._examined(row) for row in rows if row.no not in well)
+        found = [one for seen in looked_at for one in seen.findings if one.kind != "running"]
         return Page(found, str(rows[-1].no) if len(rows) == limit else None)
 
     def _forgetful(self) -> Doctor:

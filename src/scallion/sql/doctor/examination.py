@@ -51,7 +51,7 @@ def examine(row: Standing, head: Head | None, known: Set[str], waits: Callable[[
     interrupts = {question.interrupt for question in asked}
     live = [one for one in row.open if one.root == row.head and (one.interrupt in interrupts or waits(one))]
     late = row.head or "" if _may_run(row, head) else None  # what is behind that may be about to come
-    stale = [one for one in row.open if one not in live and (late is None or one.root <= late)]
+    stale = [one for one in row.open if one.is_open and one not in live and (late is None or one.root <= late)]
     missing = {question.id for question in asked} - known
     findings += [_stale(row, one) for one in stale]
     findings += [_missing(row, question.id) for question in asked if question.id in missing]

@@ -9,7 +9,6 @@ from functools import cached_property, reduce
 from typing import Any
 from uuid import UUID, uuid4
 
-from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.base.id import uuid6
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME, _DeltaSnapshot
@@ -18,7 +17,7 @@ from langgraph.graph.message import add_messages
 from scallion.approvals.questions import Question, questions
 from scallion.sql import deltas, summary
 from scallion.sql.asking import Place
-from scallion.sql.doctor.conversation import mended
+from scallion.sql.doctor.conversation import is_read, mended
 from scallion.sql.doctor.standing import Standing
 
 REPAIR = "repair"
@@ -81,8 +80,8 @@ class Head:
 
     @property
     def is_read(self) -> bool:
-        """Whether all of the conversation can be judged: messages in no other form, and of no class unknown here."""
-        return all(isinstance(one, BaseMessage) for one in self.messages)
+        """Whether all of the conversation can be judged."""
+        return is_read(self.messages)
 
     @cached_property
     def given_up(self) -> Sequence[Any] | None:

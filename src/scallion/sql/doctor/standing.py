@@ -21,7 +21,7 @@ QUIET = 60_000_000
 
 @dataclass(frozen=True)
 class Opened:
-    """An approval that somebody still has to do something with."""
+    """An approval that somebody still has to do something with: decide, or go on as it has expired."""
 
     id: str
     interrupt: str
@@ -31,6 +31,11 @@ class Opened:
     ns: str
     checkpoint: str
     root: str
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is not closed."""
+        return self.status in sessions.OPEN
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,7 @@ class Standing:
     held_until: int | None
     asked_to_stop: int | None
     open_count: int
+    message_count: int
     now: int = 0
     open: Sequence[Opened] = ()
     is_empty: bool = False
@@ -68,7 +74,14 @@ class Standing:
     @property
     def is_miscounted(self) -> bool:
         """Whether the row says something else of the approvals than they do."""
-        return {self.status == "paused", self.open_count > 0} != {bool(self.open)}
+        says, is_open = {self.status == "paused", self.open_count > 0}, any(one.is_open for one in self.open)
+        return says != {True} if is_open else True in says and not self.open
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether nobody holds it, nothing waits and nothing comes next, as far as its row tells."""
+        nothing_open = self.status == self.progress == "idle" and not self.open and not self.open_count
+        return nothing_open and self.holder is None and self.head is not None
 
     def here(self) -> Standing:
         """As it is for whoever holds it."""
@@ -106,10 +119,12 @@ def _read(conn: Connection, t: Tables, at: Clock | None, rows: Sequence[Row[Any]
 
 
 def _opened(conn: Connection, t: Tables, nos: Sequence[int]) -> dict[int, list[Opened]]:
-    a = t.approvals.c
+    a, s = t.approvals.c, t.sessions.c
     query = select(a.session, a.id, a.status, a.kind, a.tool, a.ns, a.checkpoint, a.root, a.payload)
+    waits = or_(a.status.in_(sessions.OPEN), and_(a.status == "expired", a.root == s.head))
+    query = query.join(t.sessions, s.no == a.session).where(a.session.in_(nos), waits)
     found: dict[int, list[Opened]] = {}
-    for row in conn.execute(query.where(a.session.in_(nos), a.status.in_(sessions.OPEN)).order_by(a.no)):
+    for row in conn.execute(query.order_by(a.no)):
         interrupt = ledger.question_of(t, row).interrupt
         place = row.ns, row.checkpoint, row.root
         found.setdefault(row.session, []).append(Opened(row.id, interrupt, row.status, row.kind, row.tool, *place))
