@@ -13,6 +13,7 @@ from scallion.sql.delivering import Telling
 from scallion.sql.engines import Database
 from scallion.sql.owners import Owned
 from scallion.sql.resuming import Resuming
+from scallion.sql.standing import Ruled
 from scallion.sql.tables import tables
 from scallion.sql.views import Approvals, Sessions
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
 
 
-class Inbox(Owned, Resuming, Audited, Telling, Closing):
+class Inbox(Owned, Resuming, Audited, Ruled, Telling, Closing):
     """What waits for a person in a database, and the threads that it belongs to.
 
     Takes what SQLCheckpointer takes: a URL or engine; `schema` and `prefix` of its tables, the `key` of its values.

@@ -41,9 +41,10 @@ def test_the_cheap_verbs(paused: Ask) -> None:
     assert loaded("pending", "--json") == loaded("sessions", "--json") == {"sqlalchemy"}
     assert loaded("pending") == loaded("sessions") == {"sqlalchemy", "rich"}
     assert loaded("audit", "list", "--json") == loaded("audit", "verify") == {"sqlalchemy"}
+    assert loaded("rules", "add", "pay") == loaded("rules", "list", "--json") == {"sqlalchemy"}
     assert loaded("approve", pay[:12]) == {"sqlalchemy"}
     assert loaded("withdraw", pay) == {"sqlalchemy"}
-    assert loaded("reject", mail, "-m", "no") == {"sqlalchemy"}
+    assert loaded("reject", mail, "-m", "no", "--always") == {"sqlalchemy"}
     assert loaded("respond", question, "blue") == {"sqlalchemy"}
     assert loaded("edit", pay, "--set", "order=8") == {"sqlalchemy", "jsonschema"}
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from scallion.approvals import forms
 from scallion.approvals.forms import TYPES
+from scallion.approvals.schemas import validator
 from scallion.errors import AlreadyDecided, ApprovalExpired, InvalidDecision
 from scallion.values import Approval, Decision
 
@@ -103,13 +104,8 @@ def _check_response(approval: Approval, decision: Decision) -> None:
 
 
 def _check_schema(value: Any, schema: Mapping[str, Any], what: str, approval: Approval) -> None:
-    from jsonschema import Draft202012Validator  # 57 ms: only who edits pays for it
-    from referencing import Registry
-
-    # An empty registry: a reference to somewhere else is never fetched.
-    validator = Draft202012Validator(schema, registry=Registry(), format_checker=Draft202012Validator.FORMAT_CHECKER)
     try:
-        errors = sorted(validator.iter_errors(value), key=lambda e: list(map(str, e.path)))
+        errors = sorted(validator(schema).iter_errors(value), key=lambda e: list(map(str, e.path)))
     except Exception as error:  # whatever the schema of another graph is, it is no JSON schema
         told = f"it cannot be checked, as the schema is not usable ({type(error).__name__})"
         raise InvalidDecision(told, approval) from None

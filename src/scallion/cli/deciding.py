@@ -11,6 +11,7 @@ import click
 from scallion.cli.named import find
 from scallion.cli.options import by_option, database, database_option, json_option, place
 from scallion.cli.output import print_json
+from scallion.cli.remembering import Standing, standing, standing_options
 from scallion.inspect.card import heading
 from scallion.inspect.escape import one_line
 from scallion.values import Approval, Decision
@@ -27,17 +28,26 @@ def _deciding(function: F) -> F:
 
 @click.command()
 @_deciding
-def approve(id: str, thread: str | None, by: str, as_json: bool) -> None:
-    """Let the call run exactly as it was shown. ID may be a beginning that only one approval has."""
-    _decide(id, thread, lambda approval: Decision("approve"), by, as_json)
+@standing_options
+def approve(id: str, thread: str | None, by: str, as_json: bool, **kept: bool) -> None:
+    """Let the call run exactly as it was shown. ID may be a beginning that only one approval has.
+
+    With --always or --this-thread a standing rule is made too, which lets such calls run without asking anybody.
+    """
+    _decide(id, thread, lambda approval: Decision("approve"), by, as_json, standing("allow", **kept))
 
 
 @click.command()
 @_deciding
 @click.option("-m", "--message", metavar="REASON", help="Why; the model reads it.")
-def reject(id: str, thread: str | None, by: str, as_json: bool, message: str | None) -> None:
-    """Refuse the call."""
-    _decide(id, thread, lambda approval: Decision("reject", message=message), by, as_json)
+@standing_options
+def reject(id: str, thread: str | None, by: str, as_json: bool, message: str | None, **kept: bool) -> None:
+    """Refuse the call.
+
+    With --always or --this-thread a standing rule is made too, which denies such calls without asking anybody.
+    """
+    decision = Decision("reject", message=message)
+    _decide(id, thread, lambda approval: decision, by, as_json, standing("deny", **kept))
 
 
 @click.command()
@@ -116,7 +126,14 @@ def withdraw(id: str, thread: str | None, by: str, as_json: bool) -> None:
     _told(approval, "pending again", as_json)
 
 
-def _decide(id: str, thread: str | None, make: Callable[[Approval], Decision], by: str, as_json: bool) -> None:
+def _decide(
+    id: str,
+    thread: str | None,
+    make: Callable[[Approval], Decision],
+    by: str,
+    as_json: bool,
+    rule: Standing | None = None,
+) -> None:
     from scallion.approvals.decisions import check
     from scallion.inbox import Inbox
 
@@ -124,7 +141,11 @@ def _decide(id: str, thread: str | None, make: Callable[[Approval], Decision], b
         shown = find(inbox, id, thread)
         if shown.status != "pending":  # before an editor is opened for nothing
             check(shown, Decision("approve"))
+        if rule is not None:
+            rule.check(shown)
         approval = inbox.approvals.decide(shown.id, make(shown), by=by, thread=shown.thread)
+        if rule is not None:
+            rule.make(inbox, approval, by)
     kind = approval.decision.type if approval.decision else ""
     _told(approval, f"{kind}, by {approval.decided_by}", as_json)
 

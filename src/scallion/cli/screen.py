@@ -44,6 +44,8 @@ class Screen:
 
             case FilterActed(action="reject"):
                 self.line("✗ rejected by a person")
+            case FilterActed(action="deny_by_rule"):
+                self.line("✗ denied by a standing rule")
             case FilterActed(action="respond"):
                 self.line("✓ answered by a person")
 

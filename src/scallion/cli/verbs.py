@@ -25,6 +25,7 @@ VERBS = {
     "withdraw": ("deciding", "Take back a decision that was not used yet."),
     "sessions": ("listing", "List the threads."),
     "show": ("showing", "Print a thread: its session, conversation and open approvals."),
+    "rules": ("rules", "What is allowed or denied without asking: list, add, revoke."),
     "audit": ("audit", "What was decided and done: list, export, verify."),
     "doctor": ("doctor", "Find what is wrong with threads, and mend it."),
     "db": ("db", "Look after the database."),

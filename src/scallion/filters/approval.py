@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from scallion.approvals.decisions import read
 from scallion.approvals.policy import Policy
 from scallion.errors import ConfigurationError
-from scallion.filters.clearance import RAN, decided, refusal, with_notice
+from scallion.filters.clearance import RAN, decided, refusal, refused, with_notice
 from scallion.filters.filter import Filter
 from scallion.filters.pausing import ask_about, verdicts_here, was_asked
+from scallion.filters.standing import ruled
 from scallion.filters.verdicts import RUNS, Verdicts
 from scallion.values import ToolReply, ToolRequest
 
@@ -19,7 +19,10 @@ Predicate = Callable[[Mapping[str, Any]], Verdict]
 
 
 class Approval(Filter):
-    """The gate. What it showed is what runs: a verdict is not judged again once a person was asked."""
+    """The gate. What it showed is what runs: a verdict is not judged again once a person was asked.
+
+    A standing rule is asked before a person is.
+    """
 
     can_pause = True
 
@@ -48,6 +51,8 @@ class Approval(Filter):
         if policy is None and not asked:
             reply: ToolReply = next(request)
             return reply
+        if not asked and (said := ruled(request, policy, self.name)) is not None:
+            return _as_known(said, request, next, verdicts)
         decision = ask_about(request, policy or Policy(), self.name, RAN if verdicts.was_spent else "")
         if decision.type not in RUNS:
             return refusal(decision, request, ran=bool(verdicts.runs))
@@ -97,9 +102,9 @@ def _verdict(verdict: Any, where: str) -> Policy | None:
 
 
 def _as_known(known: Mapping[str, Any], request: ToolRequest, next: Any, verdicts: Verdicts) -> ToolReply:
-    """A filter around the gate calls again: nobody is asked twice about one call."""
+    """A filter around the gate calls again, or a rule said it beforehand: nobody is asked about this call any more."""
     if known["granted"] is None:
-        return refusal(read(known["decision"]), request, ran=bool(verdicts.runs))
+        return refused(known, request, ran=bool(verdicts.runs))
     return _run(request.replace(call={**request.call, "args": dict(known["granted"])}), request, next, verdicts)
 
 

@@ -7,6 +7,7 @@ failed may be tried again. What a gate let through is judged again where it is n
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from langchain_core.messages import ToolMessage
@@ -15,10 +16,12 @@ from scallion.approvals.decisions import read
 from scallion.errors import ConfigurationError
 from scallion.filters.journal import Frame
 from scallion.filters.pausing import ask_about, asked_before, take_standing
+from scallion.filters.standing import ruled
 from scallion.values import Decision, ToolReply, ToolRequest
 
 RAN = "This call ran already."
 CHANGED = "A filter changed this call after it was let through."
+DENIED = "A standing rule denied this call; it did not run."
 
 
 def cleared(request: ToolRequest, frame: Frame) -> ToolRequest | ToolReply:
@@ -35,10 +38,12 @@ def cleared(request: ToolRequest, frame: Frame) -> ToolRequest | ToolReply:
     while (decision := asked_before(request) or take_standing(request)) is not None:
         request = decided(decision, request)
     while verdicts.refusal() is None and (lacking := verdicts.lacking(request)) is not None:
+        if ruled(request, lacking.policy, lacking.layer) is not None:
+            continue
         remark = RAN if verdicts.was_spent else CHANGED
         request = decided(ask_about(request, lacking.policy, lacking.layer, remark), request)
-    refused = verdicts.refusal()
-    return request if refused is None else refusal(read(refused["decision"]), request, ran=bool(verdicts.runs))
+    record = verdicts.refusal()
+    return request if record is None else refused(record, request, ran=bool(verdicts.runs))
 
 
 def decided(decision: Decision, request: ToolRequest) -> ToolRequest:
@@ -46,6 +51,14 @@ def decided(decision: Decision, request: ToolRequest) -> ToolRequest:
     if decision.type != "edit":
         return request
     return request.replace(call={**request.call, "args": dict(decision.args or {})})
+
+
+def refused(record: Mapping[str, Any], request: ToolRequest, *, ran: bool) -> ToolReply:
+    """What the model reads where a person, or a standing rule, refused the call."""
+    if "rule" not in record:
+        return refusal(read(record["decision"]), request, ran=ran)
+    call = request.call
+    return ToolReply(ToolMessage(DENIED, tool_call_id=call["id"], name=call["name"], status="error"))
 
 
 def refusal(decision: Decision, request: ToolRequest, *, ran: bool = False) -> ToolReply:

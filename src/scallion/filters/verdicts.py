@@ -2,7 +2,7 @@
 
 A record is plain data, kept with the journal of a chain that paused:
 `{"layer": who asked, "name": tool, "shown": arguments, "allowed": [...], "decision": {...}, "granted": arguments or
-None, "spent": bool}`.
+None, "spent": bool}`, with `"rule": number` where no person decided, but a standing rule.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Verdicts:
 
     def __init__(self, kept: Mapping[str, Any] | None = None) -> None:
         self.given: dict[str, Record] = dict(kept["given"]) if kept else {}
-        """By the place of the answer."""
+        """By the place of the answer; what a rule said, by what is no such place."""
         self.runs: int = kept["runs"] if kept else 0
         """How often the tool came to an end."""
         self.standing: Mapping[str, Any] | None = None
@@ -59,17 +59,22 @@ class Verdicts:
 
     def note(self, number: int, shown: Mapping[str, Any], layer: str, decision: Decision) -> None:
         """A person decided the call that was shown; a refusal covers every call under its id."""
-        granted = {"approve": shown["args"], "edit": decision.args}.get(decision.type)
-        self.given[str(number)] = {
-            "layer": layer,
-            "name": shown["name"],
-            "shown": deepcopy(shown["args"]),
-            "decision": decision.to_json(),
-            "allowed": list(shown["allowed"]),
-            "granted": None if granted is None else deepcopy(dict(granted)),
-            "spent": bool(self.given.get(str(number), {}).get("spent")),
-        }
+        spent = bool(self.given.get(str(number), {}).get("spent"))
+        self.given[str(number)] = {**_record(shown, layer, decision, shown["allowed"]), "spent": spent}
         self.standing = None
+
+    def rule(
+        self, rule: int, call: Mapping[str, Any], layer: str, decision: Decision, allowed: Sequence[str]
+    ) -> Record:
+        """A standing rule decided the call, in place of a person whom the layer would have asked."""
+        made = {**_record(call, layer, decision, allowed), "spent": False, "rule": rule}
+        self.given[f"rule {len(self.given)}"] = made
+        return made
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """The places of the answers."""
+        return [int(number) for number in self.given if number.isdigit()]
 
     def judge(self, gate: Gate, request: ToolRequest) -> Policy | None:
         """What the gate says about the call. It is asked again where something else would run."""
@@ -142,6 +147,18 @@ class Verdicts:
     def is_empty(self) -> bool:
         """Whether nothing stands in the way of the call."""
         return not (self.given or self._passed or self.standing)
+
+
+def _record(shown: Mapping[str, Any], layer: str, decision: Decision, allowed: Sequence[str]) -> Record:
+    granted = {"approve": shown["args"], "edit": decision.args}.get(decision.type)
+    return {
+        "layer": layer,
+        "name": shown["name"],
+        "shown": deepcopy(shown["args"]),
+        "decision": decision.to_json(),
+        "allowed": list(allowed),
+        "granted": None if granted is None else deepcopy(dict(granted)),
+    }
 
 
 def _is(request: ToolRequest, name: str, args: Any) -> bool:

@@ -126,7 +126,7 @@ def _verdicts(journal: Journal | None, answers: int, *, begins_anew: bool) -> Ve
         return Verdicts()
     kept = Verdicts(journal.get("verdicts"))
     verdicts = Verdicts() if begins_anew else kept
-    before = [asked_at(journal["root"], int(number)) for number in kept.given] if begins_anew else []
+    before = [asked_at(journal["root"], number) for number in kept.numbers] if begins_anew else []
     asked = [one for one in (*before, asked_at(journal["root"], answers - 1)) if is_of_gate(one)]
     if asked and str(answers - 1) not in verdicts.given:
         verdicts.standing = asked[-1]

@@ -1,4 +1,5 @@
-"""Where a tool call stands in the ledger of effects: its thread, its message, and the checkpoint that holds it."""
+"""Where a tool call stands: its thread, its message, the checkpoint that holds it; for the ledger of effects and the
+standing rules."""
 
 from __future__ import annotations
 
@@ -9,8 +10,11 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 
 from scallion.approvals.effects import Wanted, call_digest, digest
+from scallion.approvals.rules import Asked, RuleBook, Ruling
+from scallion.bridge import call
 from scallion.errors import ConfigurationError
 from scallion.filters.effects import Effect
+from scallion.filters.pausing import args_schema
 from scallion.loop.platform import CHECKPOINTER, DURABILITY
 from scallion.loop.state import last_batch
 from scallion.values import ToolRequest
@@ -39,17 +43,33 @@ class ToolPlace:
         self.made["args"] = request.call["args"]  # also where it ran in another process
         return Effect(ledger, self._wanted(request, str(place["thread_id"])), request)
 
-    def _wanted(self, request: ToolRequest, thread: str) -> Wanted:
-        place, call = self.config["configurable"], request.call
+    def ruling(self, request: ToolRequest, *, deny_only: bool) -> Ruling | None:
+        """What the standing rules say about the call; None where the checkpointer has none."""
+        place = self.config["configurable"]
+        book = getattr(place.get(CHECKPOINTER), "rules", None)
+        if not isinstance(book, RuleBook):
+            return None
+        if self.lease is not None:
+            book = book.under(self.lease)
+        message, id = self._known(request)
+        known = call_digest(message, id), id, request.call["name"], request.call["args"]
+        asked = Asked(str(place["thread_id"]), *known, args_schema(request.tool), deny_only)
+        return call(book.use, book.ause, asked)
+
+    def _known(self, request: ToolRequest) -> tuple[str, str]:
         message, _ = last_batch(self.state["messages"])
-        known = [str(message.id if message else ""), str(call["id"])]
+        return str(message.id if message else ""), str(request.call["id"])
+
+    def _wanted(self, request: ToolRequest, thread: str) -> Wanted:
+        place, wanted = self.config["configurable"], request.call
+        known = self._known(request)
         ns = place["checkpoint_ns"].rpartition("|")[0]
         return Wanted(
             thread=thread,
             call=call_digest(*known),
-            args=digest([call["name"], call["args"]]),
-            key=digest([thread, *known, call["name"], call["args"]]),
-            tool=call["name"],
+            args=digest([wanted["name"], wanted["args"]]),
+            key=digest([thread, *known, wanted["name"], wanted["args"]]),
+            tool=wanted["name"],
             ns=ns,
             checkpoint=place["checkpoint_map"][ns],
         )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import ColumnElement, Connection, Table, bindparam, insert, select, tuple_, update
 
 from scallion.errors import StorageError
-from scallion.sql import clock, keyring, schema
+from scallion.sql import clock, keyring, rules, schema
 from scallion.sql.cipher import DECRYPTING, Cipher, Turning
 from scallion.sql.clock import Clock
 from scallion.sql.encoding import Blob
@@ -114,6 +114,7 @@ def rekey(database: Database, target: Cipher) -> int:
     count, last = 0, 0
     while no := database.unchecked(partial(_next_thread, t=turning, last=last), write=True):
         count, last = count + 1, no
+    database.unchecked(partial(rules.reseal, t=turning), write=True)
     if not target.ids:
         database.unchecked(lambda conn: keyring.put(conn, replace(turning, cipher=target), None), write=True)
     _scrub(database)

@@ -38,6 +38,7 @@ from scallion.sql.owners import Owned
 from scallion.sql.resuming import Resuming
 from scallion.sql.serde import StrictSerializer
 from scallion.sql.sessions import SessionStatus
+from scallion.sql.standing import Ruled
 from scallion.sql.tables import tables
 from scallion.sql.translation import Translation
 from scallion.sql.views import Approvals, Sessions
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
 
 
-class SQLCheckpointer(Owned, Resuming, Keeping, Audited, Examining, Telling, Closing, BaseCheckpointSaver[Any]):
+class SQLCheckpointer(Owned, Resuming, Keeping, Audited, Ruled, Examining, Telling, Closing, BaseCheckpointSaver[Any]):
     """Keeps the threads of any LangGraph graph in a SQL database, for sync and async callers alike.
 
     `url_or_engine`: a SQLAlchemy URL (`sqlite:///agent.db`, `postgresql+psycopg://...`), an `Engine`, an `AsyncEngine`.

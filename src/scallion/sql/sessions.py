@@ -325,3 +325,12 @@ def remove(conn: Connection, t: Tables, thread: str, owner: str | None = None) -
     for table in t.belonging:
         conn.execute(delete(table).where(table.c.session == no))
     conn.execute(delete(t.sessions).where(t.sessions.c.no == no))
+    _remove_rules(conn, t, thread)
+
+
+def _remove_rules(conn: Connection, t: Tables, thread: str) -> None:
+    """Rules about the thread go with it: one that is made later under its name is another one."""
+    r = t.rules.c
+    for no in conn.execute(select(r.no).where(r.thread == thread).order_by(r.no)).scalars().all():
+        conn.execute(delete(t.rules).where(r.no == no))
+        audit.add(conn, t, "rule_deleted", thread=thread, subject=str(no))

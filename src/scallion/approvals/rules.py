@@ -1,0 +1,174 @@
+"""Standing rules: what was said beforehand about calls of a tool, and which calls a rule fits.
+
+The rule book is what a saver offers as `.rules`. A gate asks it before it asks a person.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
+
+from scallion.approvals.effects import digest
+from scallion.approvals.policy import Policy
+from scallion.approvals.schemas import validator
+from scallion.errors import ConfigurationError, DecisionError
+from scallion.values import Approval
+
+RuleVerdict = Literal["allow", "deny"]
+VERDICTS: tuple[RuleVerdict, ...] = get_args(RuleVerdict)
+Scope = Literal["thread", "always"]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A standing approval or denial of a tool. Times are UTC and aware.
+
+    `thread`, `owner`: whose calls it is about; None: everybody's. `args`: the digest of the exact arguments that it is
+    about, `pattern`: the JSON schema that they have to fit; neither: whatever the arguments are. `uses_left`: None
+    where they are not counted.
+    """
+
+    id: int
+    tool: str
+    verdict: RuleVerdict
+    thread: str | None
+    owner: str | None
+    args: str | None
+    pattern: Mapping[str, Any] | None
+    created_at: datetime
+    created_by: str
+    expires_at: datetime | None = None
+    uses_left: int | None = None
+    used: int = 0
+    revoked_at: datetime | None = None
+    revoked_by: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, times as ISO 8601 texts."""
+        plain = {name: getattr(self, name) for name in self.__slots__}
+        return {name: one.isoformat() if isinstance(one, datetime) else one for name, one in plain.items()}
+
+    def fits(self, call: Asked) -> bool:
+        """Whether it is about a call with these arguments.
+
+        Where its pattern cannot be applied it denies, and does not allow. A pattern allows only what fits the tool's
+        own schema, too: "500" is no number for a schema, and one for the tool.
+        """
+        if self.args is not None:
+            return self.args == digest(call.args)
+        if self.pattern is None:
+            return True
+        allows = self.verdict == "allow"
+        schemas = [self.pattern, *([call.args_schema or False] if allows else [])]
+        try:
+            return all(validator(one).is_valid(dict(call.args)) for one in schemas)
+        except Exception:
+            return not allows
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A call that a gate is about to ask a person about. `call`: the digest that it is known by in its thread."""
+
+    thread: str
+    call: str
+    call_id: str
+    tool: str
+    args: Mapping[str, Any]
+    args_schema: Mapping[str, Any] | None = None
+    deny_only: bool = False
+    """Whether only certain people may allow it: then a rule may not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What a rule says about a call."""
+
+    rule: int
+    verdict: RuleVerdict
+
+
+@runtime_checkable
+class RuleBook(Protocol):
+    """What is asked of a saver's `.rules`."""
+
+    def under(self, lease: Any) -> RuleBook:
+        """The same for a turn that holds this lease."""
+
+    def use(self, call: Asked) -> Ruling | None:
+        """Use the rule that fits the call, and count that, once for a call; None where no rule fits."""
+
+    async def ause(self, call: Asked) -> Ruling | None:
+        """As `use`."""
+
+
+def leaves_to_rules(policy: Policy) -> bool:
+    """Whether a rule may allow what the policy asks about: not where it says who has to decide, and how many."""
+    is_for_anybody = policy.deciders is None and not policy.not_requester and policy.quorum == 1
+    return is_for_anybody and "approve" in policy.allowed
+
+
+def check_source(approval: Approval) -> None:
+    """Raise DecisionError unless a rule can be made of what the approval shows: a call that a gate asks about."""
+    if approval.kind != "tool_call" or not approval.bound.get("layer") or approval.args is None:
+        raise DecisionError(f"approval {approval.id!r} makes no rule: it is no call that filters.approval asks about")
+
+
+def condition(args: Any, pattern: Any, verdict: RuleVerdict) -> str:
+    """What a rule says of arguments, as a text to store. Raises ConfigurationError."""
+    if args is not None and pattern is not None:
+        raise ConfigurationError("a rule is about exact args= or about a pattern=, not both")
+    if args is not None:
+        _check_data("args=", args)
+        return json.dumps({"args": digest(args)})
+    if pattern is None:
+        return "{}"
+    _check_data("pattern=", pattern)
+    _check_pattern(pattern)
+    if verdict == "allow":
+        _check_required(pattern)
+    return json.dumps({"pattern": pattern})
+
+
+def _check_data(what: str, given: Any) -> None:
+    try:
+        same = isinstance(given, Mapping) and json.loads(json.dumps(given, allow_nan=False)) == given
+    except (TypeError, ValueError, RecursionError):
+        same = False
+    if not same:
+        raise ConfigurationError(f"{what} of a rule is a mapping of JSON data, not {type(given).__name__}")
+
+
+def _check_pattern(pattern: Mapping[str, Any]) -> None:
+    from jsonschema import Draft202012Validator, SchemaError
+
+    try:
+        Draft202012Validator.check_schema(pattern, format_checker=Draft202012Validator.FORMAT_CHECKER)
+    except SchemaError as error:
+        where = "/".join(map(str, error.absolute_path)) or "the whole"
+        raise ConfigurationError(f"pattern= of a rule is no JSON schema: look at {where}") from None
+    if any(not ref.startswith("#") for ref in _references(pattern)):
+        raise ConfigurationError("pattern= of a rule refers to another document: nothing is fetched, so write it out")
+
+
+def _references(schema: Any) -> Iterator[str]:
+    if isinstance(schema, list):
+        yield from (ref for one in schema for ref in _references(one))
+    elif isinstance(schema, Mapping):
+        for key, value in schema.items():
+            if key in ("$ref", "$dynamicRef") and isinstance(value, str):
+                yield value
+            yield from _references(value)
+
+
+def _check_required(pattern: Mapping[str, Any]) -> None:
+    """An argument that is left out fits every schema, and the tool then takes its default."""
+    if loose := sorted(set(pattern.get("properties") or ()) - set(pattern.get("required") or ())):
+        told = ", ".join(map(repr, loose))
+        raise ConfigurationError(
+            f"pattern= of a rule that allows has to require what it limits: add {told} to required"
+        )

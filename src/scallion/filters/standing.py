@@ -1,0 +1,36 @@
+"""Standing rules as the gates see them: what was said beforehand holds like a decision about the call at hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scallion.approvals.policy import Policy
+from scallion.approvals.rules import Ruling, leaves_to_rules
+from scallion.events import FilterActed
+from scallion.filters.journal import current_frame
+from scallion.filters.verdicts import Record
+from scallion.values import Decision, ToolRequest
+
+
+def ruled(request: ToolRequest, policy: Policy | None, layer: str) -> Record | None:
+    """What a rule says about a call that the gate named `layer` would ask a person about now; None where none does.
+
+    A rule is for one run of a call, and does not answer what a person was asked already.
+    """
+    frame = current_frame.get(None)
+    place = getattr(frame.run.extra, "ruling", None) if frame is not None else None
+    if frame is None or place is None or policy is None or frame.run.verdicts.runs:
+        return None
+    verdicts = frame.run.verdicts
+    deny_only = verdicts.standing is not None or not leaves_to_rules(policy)
+    found: Ruling | None = place(request, deny_only=deny_only)
+    if found is None:
+        return None
+    _tell(frame.run, layer, found)
+    decision = Decision("approve" if found.verdict == "allow" else "reject")
+    return verdicts.rule(found.rule, request.call, layer, decision, policy.allowed)
+
+
+def _tell(run: Any, layer: str, found: Ruling) -> None:
+    if run.emit is not None:
+        run.emit(FilterActed(layer, run.wire.hook, f"{found.verdict}_by_rule"))
