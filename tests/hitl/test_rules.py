@@ -47,14 +47,14 @@ def build(
 ) -> Agent:
     """An agent that makes these calls, all of them behind a gate, and then ends."""
     gate = filters.approval(default=options.pop("policy", True))
-    model = ScriptedModel([asks(*(calls or [call("refund", order=1)])), "end"])
+    model = ScriptedModel([asks(*(calls or [call("refund", order=1)])), *["end"] * options.pop("ends", 1)])
     tools = options.pop("tools", (desk or Desk()).tools)
     return Agent(model, tools=tools, filters=[*outside, gate, *inside], checkpointer=saver, **options)
 
 
 def asked(n: int = 0, *, tool: str = "refund", thread: str = "t", **args: Any) -> Asked:
     """The call number n of a thread."""
-    return Asked(thread, f"call {n}", f"c{n}", tool, args or {"order": 1}, SCHEMA)
+    return Asked(thread, f"call {n}", f"c{n}", ("", "1"), tool, args or {"order": 1}, SCHEMA)
 
 
 def events(saver: SQLCheckpointer, *kinds: str) -> list[tuple[str, str | None]]:
@@ -239,6 +239,20 @@ class TestOnce:
         result, _ = driver.resume("t", answers)
         assert ([one.tool for one in result.approvals], desk.ran) == (["look"], ["refund 1"])
         assert [one.used for one in sql.rules.list().items] == [0, 0]
+
+    def test_who_goes_back_in_the_thread_needs_the_rule_again(self, sql: SQLCheckpointer) -> None:
+        """What was allowed then was one run of the call."""
+        desk = Desk()
+        rule = sql.rules.add("refund", by="ana", uses=2)
+        agent = build(sql, desk=desk, ends=2)
+        agent.invoke("go", thread="t")
+        config: Any = {"configurable": {"thread_id": "t"}}
+        back = next(one.config for one in agent.graph.get_state_history(config) if "tool" in one.next)
+        agent.graph.invoke(None, back)
+        assert (desk.ran, sql.rules.list(ended=True).items[0].used) == (["refund 1"] * 2, 2)
+        sql.rules.revoke(rule.id, by="bo")
+        assert agent.graph.invoke(None, back)["__interrupt__"]
+        assert len(desk.ran) == 2
 
     def test_who_lost_the_thread_uses_none(self, sql: SQLCheckpointer) -> None:
         sql.rules.add("refund", by="ana")

@@ -72,11 +72,15 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A call that a gate is about to ask a person about. `call`: the digest that it is known by in its thread."""
+    """A call that a gate is about to ask a person about. `call`: the digest that it is known by in its thread.
+
+    `checkpoint`: namespace and id of the one that it is made from.
+    """
 
     thread: str
     call: str
     call_id: str
+    checkpoint: tuple[str, str]
     tool: str
     args: Mapping[str, Any]
     args_schema: Mapping[str, Any] | None = None

@@ -88,9 +88,7 @@ async def _way_on(graph: Any, thread: str, config: Any) -> Any:
         command = await graph.checkpointer.acommand_for(thread)
         asked = {one.id for task in tasks for one in task.interrupts}
         if command.resume and not asked & command.resume.keys():
-            raise ConfigurationError(
-                f"nothing of this graph waits in thread {thread!r}: name the one that paused"
-            )
+            raise ConfigurationError(f"nothing of this graph waits in thread {thread!r}: name the one that paused")
         return command
     except NotPaused:
         # What it asked is closed: it would only ask again, and whoever cancelled it wants that no more.

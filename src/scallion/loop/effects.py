@@ -52,18 +52,33 @@ class ToolPlace:
         if self.lease is not None:
             book = book.under(self.lease)
         message, id = self._known(request)
-        known = call_digest(message, id), id, request.call["name"], request.call["args"]
-        asked = Asked(str(place["thread_id"]), *known, args_schema(request.tool), deny_only)
+        asked = Asked(
+            thread=str(place["thread_id"]),
+            call=digest([self._checkpoint, message, id]),  # who goes back in the thread asks anew
+            call_id=id,
+            checkpoint=self._checkpoint,
+            tool=request.call["name"],
+            args=request.call["args"],
+            args_schema=args_schema(request.tool),
+            deny_only=deny_only,
+        )
         return call(book.use, book.ause, asked)
+
+    @property
+    def _checkpoint(self) -> tuple[str, str]:
+        """Namespace and id of the checkpoint that the node runs from."""
+        place = self.config["configurable"]
+        ns = place["checkpoint_ns"].rpartition("|")[0]
+        return ns, place["checkpoint_map"][ns]
 
     def _known(self, request: ToolRequest) -> tuple[str, str]:
         message, _ = last_batch(self.state["messages"])
         return str(message.id if message else ""), str(request.call["id"])
 
     def _wanted(self, request: ToolRequest, thread: str) -> Wanted:
-        place, wanted = self.config["configurable"], request.call
+        wanted = request.call
         known = self._known(request)
-        ns = place["checkpoint_ns"].rpartition("|")[0]
+        ns, checkpoint = self._checkpoint
         return Wanted(
             thread=thread,
             call=call_digest(*known),
@@ -71,5 +86,5 @@ class ToolPlace:
             key=digest([thread, *known, wanted["name"], wanted["args"]]),
             tool=wanted["name"],
             ns=ns,
-            checkpoint=place["checkpoint_map"][ns],
+            checkpoint=checkpoint,
         )

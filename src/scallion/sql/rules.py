@@ -110,8 +110,15 @@ def use(conn: Connection, t: Tables, call: Asked, now: datetime, owner: str | No
 
 
 def _used(conn: Connection, t: Tables, call: Asked, args: str) -> Ruling | None:
-    """What a rule said of this call, with these arguments, before: it is not used twice, and nobody takes it back."""
-    a = t.audit.c
+    """What a rule said of this call, with these arguments, before: it is not used twice, and nobody takes it back.
+
+    Nothing, where the thread went on since: the call is made once more.
+    """
+    a, c, s = t.audit.c, t.checkpoints.c, t.sessions.c
+    ns, id = call.checkpoint
+    later = select(c.id).join(t.sessions, s.no == c.session).where(s.thread == call.thread, c.ns == ns, c.id > id)
+    if conn.execute(later.limit(1)).first() is not None:
+        return None
     mine = (a.thread == call.thread, a.subject == call.call, a.event.in_(EVENTS.values()))
     for event, detail in conn.execute(select(a.event, a.detail).where(*mine).order_by(a.no)):
         told = json.loads(detail)
