@@ -14,7 +14,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 
 LAYERS = """
     errors values events bridge approvals history filters tools loop turn assembly stack holding threads streaming
-    options agent cli
+    options while_paused agent cli
 """.split()
 """A unit imports itself and what stands before it."""
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Unpack
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, Literal, TypeVar, Unpack
 
 from langchain_core.messages import BaseMessage
 from langgraph.graph.state import CompiledStateGraph
 
-from scallion.assembly import as_messages, as_model, as_saver, as_tools, split_system
+from scallion.assembly import as_messages, as_model, as_saver, as_tools, check_choices, check_parts, split_system
 from scallion.bridge import call, enter_async, enter_sync
 from scallion.errors import ConfigurationError, LeaseLost, NotPaused, ThreadBusy, ThreadError
 from scallion.events import Event, TurnStarted
@@ -28,8 +29,10 @@ from scallion.streaming import astream, stream
 from scallion.threads import CANCELLED, UNKNOWN_OUTCOME, Head, Threads
 from scallion.turn import LoopPause, Resumption, Turn, TurnRunner, new_turn_id
 from scallion.values import Approval, Completed, Paused, TurnRequest
+from scallion.while_paused import OnMessage, WhilePaused, check_mode
 
 Result = Completed | Paused
+T = TypeVar("T")
 log = logging.getLogger("scallion")
 INNERMOST = {"turn": "loop", "chat": "model", "tool": "tool"}
 
@@ -43,7 +46,8 @@ class Agent:
     `checkpointer`: a saver, a database URL, or None: then a stack that can pause is refused.
     `limits`: the budgets of one turn. `name`: shown in sessions. `store`: LangGraph's store, for tools that want one.
     `context_schema`: the type of `env`, which tools see as `ToolRuntime.context`. `tool_concurrency`: how many calls
-    of a batch run at once. `on_message_while_paused`: "refuse" a message with ThreadPaused, or "supersede" the pause.
+    of a batch run at once. `on_message_while_paused`: "refuse" a message with ThreadPaused; "supersede" the pause;
+    "queue" the message until the pause is over; or answer it "alongside", in a thread of its own that begins like this.
     `on_changed`: "refuse" to resume, with PauseChanged, a pause whose tool, schema, gate or filters have changed since,
     or "ask" again about the call as it would run now.
     `trace` and `resolve` are for later releases and do nothing yet.
@@ -63,7 +67,7 @@ class Agent:
         name: str = "agent",
         context_schema: type | None = None,
         store: Any = None,
-        on_message_while_paused: Literal["refuse", "supersede"] = "refuse",
+        on_message_while_paused: OnMessage = "refuse",
         on_changed: Literal["refuse", "ask"] = "refuse",
         tool_concurrency: int | None = None,
         trace: bool = True,
@@ -75,7 +79,9 @@ class Agent:
         self.tools = as_tools(tools, own_tools)
         self.checkpointer = as_saver(checkpointer)
         by_name = {tool.name: tool for tool in self.tools if not isinstance(tool, dict)}
-        self._check(by_name, on_message_while_paused, on_changed, limits, tool_concurrency)
+        check_parts(self.filters, by_name, self.checkpointer)
+        check_choices(limits, tool_concurrency, on_changed)
+        check_mode(on_message_while_paused, self.checkpointer)
         self._rules = StateRules(self.filters)
         self._transforms = [(one.name, one.token_transform) for one in self.filters if one.token_transform]
         self.graph: CompiledStateGraph[Any, Any, Any, Any] = build_loop(
@@ -94,28 +100,8 @@ class Agent:
         self._has_context = context_schema is not None
         self.stack = Stack(self.filters, by_name)
         self._threads = Threads(self.graph, self.checkpointer, self.stack, on_message_while_paused, on_changed)
+        self._waiting = WhilePaused(on_message_while_paused, self.checkpointer, self._threads, name, self._start)
         self._turns = TurnRunner(self.graph, self.filters, self._rules, durable=self.checkpointer is not None)
-
-    def _check(
-        self, tools: Mapping[str, Any], on_message: str, on_changed: str, limits: Any, concurrency: int | None
-    ) -> None:
-        if not isinstance(limits, Limits):
-            raise ConfigurationError(f"limits is Limits(...), not {type(limits).__name__}")
-        if concurrency is not None and concurrency < 1:
-            raise ConfigurationError(f"tool_concurrency is at least 1, not {concurrency}")
-        if on_message not in ("refuse", "supersede"):
-            raise ConfigurationError(f'on_message_while_paused is "refuse" or "supersede", not {on_message!r}')
-        if on_changed not in ("refuse", "ask"):
-            raise ConfigurationError(f'on_changed is "refuse" or "ask", not {on_changed!r}')
-        for one in self.filters:
-            one.check_tools(frozenset(tools))
-            if one.can_pause and self.checkpointer is None:
-                raise ConfigurationError(f"filter {one.name!r} can pause: build the Agent with checkpointer=...")
-            if one.needs_effects and not hasattr(self.checkpointer, "effects"):
-                raise ConfigurationError(f"filter {one.name!r} keeps a ledger: give a SQLCheckpointer as checkpointer=")
-        for name, tool in tools.items():
-            if self.checkpointer is None and not {"external", "pauses"}.isdisjoint(tool.metadata or {}):
-                raise ConfigurationError(f"tool {name!r} pauses: build the Agent with checkpointer=...")
 
     @property
     def layers(self) -> dict[str, list[str]]:
@@ -134,6 +120,7 @@ class Agent:
         """Run one turn: Completed with the answer, or Paused with what a person has to decide.
 
         `input` is a text, a message, or a list of messages (OpenAI dicts too). `thread` names the conversation.
+        A thread that waits for a person: see `on_message_while_paused`.
         Raises ThreadPaused, ThreadBusy, ModelError, FilterError, LimitExceeded.
         """
         return self._sync(*self._starting(input, thread, options))
@@ -162,7 +149,8 @@ class Agent:
         `decisions`: `{approval_id: decision}`, one decision for all that pend, or None for those that were recorded.
         Decisions for some of the approvals are fine. A decision that may not be stored is refused before anything is:
         raises UnknownApproval, InvalidDecision, AlreadyDecided, ApprovalExpired, PauseChanged; NotPaused where there is
-        nothing to resume. `by` says who decided.
+        nothing to resume. `by` says who decided. Messages that were queued meanwhile are answered behind it, each with
+        a turn of its own; the result is the last turn's.
         """
         return self._sync(*self._resuming(thread, decisions, by, options))
 
@@ -230,10 +218,7 @@ class Agent:
         here.anonymous = self.checkpointer is None and named is None and here.owner is None and here.user is None
         here.prompts = (*here.prompts, *leading)
 
-        def work() -> Result:
-            return self._claimed(here, options, lambda config: self._start(messages, here, config, options), new=True)
-
-        return work, here
+        return partial(self._waiting.begin, self._claimed, messages, here, options), here
 
     def _resuming(
         self, thread: str, decisions: Any, by: str | None, options: CallOptions
@@ -241,15 +226,14 @@ class Agent:
         if self.checkpointer is None:
             raise ConfigurationError("resume() needs a checkpointer: build the Agent with checkpointer=...")
         here = new_invocation(new_turn_id(), str(named_thread(thread, checked(options))), options, self._bound)
-        return (
-            lambda: self._claimed(
-                here, options, lambda config: self._resume(here, config, decisions, by, options), new=False
-            )
-        ), here
 
-    def _claimed(
-        self, here: Invocation, options: CallOptions, run: Callable[[dict[str, Any]], Result], *, new: bool
-    ) -> Result:
+        def going_on(config: dict[str, Any]) -> Result:
+            resume = partial(self._resume, here, config, decisions, by, options)
+            return self._waiting.resumed(resume, here, options, decides=decisions is not None)
+
+        return partial(self._claimed, here, options, going_on, new=False), here
+
+    def _claimed(self, here: Invocation, options: CallOptions, run: Callable[[dict[str, Any]], T], *, new: bool) -> T:
         """Run a turn while no other one runs on its thread."""
         config = graph_config(here, options, self.name)
         if here.emit is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -12,6 +12,8 @@ from langchain_core.tools import tool as make_tool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from scallion.errors import ConfigurationError
+from scallion.filters.filter import Filter
+from scallion.loop.state import Limits
 
 
 def as_model(model: Any) -> BaseChatModel:
@@ -56,6 +58,29 @@ def _as_tool(one: Any, position: int) -> Any:
         return make_tool(one)
     except ValueError as error:
         raise ConfigurationError(f"tools[{position}] cannot be made a tool: {error}") from error
+
+
+def check_parts(filters: Sequence[Filter], tools: Mapping[str, BaseTool], saver: Any) -> None:
+    """Raise ConfigurationError where filters or tools need what is not there."""
+    for one in filters:
+        one.check_tools(frozenset(tools))
+        if one.can_pause and saver is None:
+            raise ConfigurationError(f"filter {one.name!r} can pause: build the Agent with checkpointer=...")
+        if one.needs_effects and not hasattr(saver, "effects"):
+            raise ConfigurationError(f"filter {one.name!r} keeps a ledger: give a SQLCheckpointer as checkpointer=")
+    for name, tool in tools.items():
+        if saver is None and not {"external", "pauses"}.isdisjoint(tool.metadata or {}):
+            raise ConfigurationError(f"tool {name!r} pauses: build the Agent with checkpointer=...")
+
+
+def check_choices(limits: Any, concurrency: int | None, on_changed: str) -> None:
+    """Raise ConfigurationError for a value that cannot be."""
+    if not isinstance(limits, Limits):
+        raise ConfigurationError(f"limits is Limits(...), not {type(limits).__name__}")
+    if concurrency is not None and concurrency < 1:
+        raise ConfigurationError(f"tool_concurrency is at least 1, not {concurrency}")
+    if on_changed not in ("refuse", "ask"):
+        raise ConfigurationError(f'on_changed is "refuse" or "ask", not {on_changed!r}')
 
 
 def as_saver(checkpointer: Any) -> Any:

@@ -10,6 +10,11 @@ from scallion.loop.invocation import Invocation
 from scallion.loop.model import as_system
 from scallion.loop.platform import outside_of_run
 
+TAKEN = "scallion_taken"
+"""The metadata that names a message which waited, and which the checkpoint takes up."""
+OURS = ("answered", TAKEN)
+"""Metadata by which a turn tells the saver what a checkpoint does; nobody else does."""
+
 
 class CallOptions(TypedDict, total=False):
     """What every verb takes by keyword.
@@ -88,5 +93,5 @@ def graph_config(here: Invocation, options: CallOptions, agent: str) -> dict[str
     return {
         **given,
         "configurable": {**(given.get("configurable") or {}), "thread_id": here.thread},
-        "metadata": {**{k: v for k, v in (given.get("metadata") or {}).items() if k != "answered"}, **metadata},
+        "metadata": {**{k: v for k, v in (given.get("metadata") or {}).items() if k not in OURS}, **metadata},
     }

@@ -55,6 +55,12 @@ class Head:
         return self.values.get("messages") or []
 
     @property
+    def turn(self) -> str | None:
+        """The id of the turn that ran last, or is open."""
+        turn: str | None = (self.marker or {}).get("id") or (self.values.get("loop") or {}).get("turn")
+        return turn
+
+    @property
     def marker(self) -> Mapping[str, Any] | None:
         """The marker of a turn that was not committed."""
         marker = self.values.get("turn")
@@ -69,7 +75,7 @@ class Threads:
         graph: Any,
         saver: Any,
         stack: Stack,
-        on_message_while_paused: Literal["refuse", "supersede"],
+        on_message_while_paused: str,
         on_changed: Literal["refuse", "ask"],
     ) -> None:
         self._graph = graph
@@ -108,7 +114,7 @@ class Threads:
             approvals = self.approvals(head, thread)
             if all(one.status in ("cancelled", "superseded") for one in approvals):
                 return self.close(config, thread, head, CANCELLED, None)  # closed in the inbox, without the graph
-            if self._on_message == "refuse":
+            if self._on_message != "supersede":
                 raise ThreadPaused(thread, approvals)
             return self.close(config, thread, head, SUPERSEDED, None)
         if head.open:
@@ -178,6 +184,10 @@ class Threads:
         if head.marker is not None:
             written |= {"turn": {}, "base": None}
         return written
+
+    def seed(self, config: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+        """Have a new thread begin with these values."""
+        call(self._graph.update_state, self._graph.aupdate_state, config, values, as_node="chat")
 
     def settled(self, thread: str, head: Head, text: str) -> list[BaseMessage]:
         """The history as a provider takes it: finished calls with their results, each open one answered with `text`."""

@@ -137,7 +137,7 @@ class Completed(_Value):
 
 
 @dataclass(frozen=True)
-class Paused:
+class Paused(_Value):
     """A turn that waits for a person: decide each of `approvals`, then resume the thread."""
 
     approvals: Sequence[Approval]
@@ -145,6 +145,22 @@ class Paused:
     thread: str | None = None
     turn: str | None = None
     trace: Any = field(default=None, compare=False, repr=False)
+    queued: int = 0
+    """How many messages wait for the end of the pause, where the agent keeps them (`on_message_while_paused`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Queued(_Value):
+    """The messages of one turn that wait for the end of a pause; the time is UTC and aware.
+
+    `no`: what `drop` of the saver's `inbound` names it by. `by`: the user who sent it.
+    """
+
+    no: int
+    thread: str
+    by: str | None
+    created_at: datetime
+    messages: Sequence[BaseMessage]
 
 
 @dataclass(frozen=True, slots=True)

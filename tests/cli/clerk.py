@@ -85,13 +85,14 @@ def answer(messages: Sequence[BaseMessage]) -> AIMessage:
 
 
 model = ScriptedModel(answer, chunk_size=3)
-agent = Agent(
-    model,
-    name="clerk",
-    tools=[pay, mail, mark, slow, stuck, die, ask_human],
-    filters=[filters.approval({"pay": Policy(allowed=("approve", "edit", "reject")), "mail": True})],
-    checkpointer=os.environ.get("SCALLION_DB", "sqlite:///scallion.db"),
-)
+parts: dict[str, Any] = {
+    "name": "clerk",
+    "tools": [pay, mail, mark, slow, stuck, die, ask_human],
+    "filters": [filters.approval({"pay": Policy(allowed=("approve", "edit", "reject")), "mail": True})],
+}
+agent = Agent(model, checkpointer=os.environ.get("SCALLION_DB", "sqlite:///scallion.db"), **parts)
+patient = Agent(model, checkpointer=agent.checkpointer, on_message_while_paused="queue", **parts)
+obliging = Agent(model, checkpointer=agent.checkpointer, on_message_while_paused="alongside", **parts)
 graph = agent.graph
 keepless = Agent(ScriptedModel(answer))
 elsewhere = Agent(ScriptedModel(answer), checkpointer="sqlite://")

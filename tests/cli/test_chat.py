@@ -46,6 +46,17 @@ def test_cards(here: Command) -> None:
     assert {one["decided_by"] for one in here("pending", "--status", "used", "--json").data["items"]} == {"ana"}
 
 
+def test_what_waits_is_answered_behind_the_card(here: Command) -> None:
+    """A message to a paused thread is queued, or answered beside it, as the agent was built to."""
+    done = here("chat", f"{CLERK}:patient", "--thread", "t", typed=lines("pay", "l", "hello", "a"))
+    assert done.status == 0
+    assert "1 message(s) queued: answered when that is decided\n" in done.out
+    assert done.out.index("Results: paid 7\n") < done.out.index("You said hello.\n")
+    done = here("chat", f"{CLERK}:obliging", "--thread", "u", typed=lines("pay", "l", "hello"))
+    assert done.status == 3
+    assert "You said hello.\nanswered in thread u#" in done.out
+
+
 def test_later(here: Command) -> None:
     """The chat ends with status 3, the next one shows the card first."""
     done = here("chat", CLERK, "--thread", "t", typed=lines("pay", "l", "hello", "l"))

@@ -85,6 +85,29 @@ def test_a_message_while_paused(here: Command, paused: Ask) -> None:
     assert f"scallion resume {CLERK} t" in done.err
 
 
+def test_a_message_that_waits(here: Command, paused: Ask) -> None:
+    """It is told that it does, and answered by the resume."""
+    [id] = paused("pay")
+    patient = f"{CLERK}:patient"
+    assert here("run", patient, "hello", "--thread", "t", "--json").data["queued"] == 1
+    again = here("run", patient, "good day", "--thread", "t")
+    assert again.status == 3
+    assert again.err == "2 message(s) queued: answered when that is decided\n"
+    here("approve", id)
+    done = here("resume", patient, "t")
+    assert (done.status, done.out) == (0, "You said good day.\n")
+
+
+def test_a_message_that_is_answered_beside(here: Command, paused: Ask) -> None:
+    """The answer is all of the output; where it is, and what still waits, is told."""
+    paused("pay")
+    done = here("run", f"{CLERK}:obliging", "hello", "--thread", "t")
+    assert (done.status, done.out) == (0, "You said hello.\n")
+    assert done.err.startswith("answered in thread t#")
+    assert done.err.endswith("; thread t still waits for a decision\n")
+    assert [one["thread"] for one in here("pending", "--json").data["items"]] == ["t"]
+
+
 def test_a_failing_model(here: Command) -> None:
     """Its text is not told; the thread is left so that it resumes, and the line says how."""
     done = here("run", CLERK, "crash", "--thread", "t")

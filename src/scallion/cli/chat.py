@@ -15,7 +15,7 @@ from scallion.cli.cards import Cards
 from scallion.cli.failure import DONE, PAUSED, describe, failed
 from scallion.cli.options import by_option, database_option
 from scallion.cli.screen import Live, watch
-from scallion.cli.standing import Standing, resuming, standing
+from scallion.cli.standing import Standing, aside, resuming, standing
 from scallion.cli.target import load
 from scallion.cli.turns import CANCELLED, new_thread, thread_option
 from scallion.errors import ThreadPaused
@@ -175,7 +175,11 @@ class Chat:
     def _watch(self, events: Iterator[Any]) -> Any:
         """The result; None where the turn did not come to one. A message that a pause refused leads to its cards."""
         try:
-            return watch(events, self._screen, f"; to go on: {self._resuming}")
+            result = watch(events, self._screen, f"; to go on: {self._resuming}")
+            if told := aside(result, self._thread):
+                self._screen.line(told)
+                self._cards.anew()
+            return result
         except KeyboardInterrupt:
             self._screen.line(f"stopped{self._way_on()}")
         except ThreadPaused as error:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from scallion.values import Approval
+from scallion.values import Approval, Completed, Paused
 
 if TYPE_CHECKING:
     from scallion.agent import Agent
@@ -55,3 +55,12 @@ def _unfinished(snapshot: Any) -> list[str]:
 
     running = sum(task.name == "tool" and task.result is None for task in snapshot.tasks)
     return [call["name"] for call in open_calls(snapshot.values.get("messages") or [])[:running]]
+
+
+def aside(result: Completed | Paused, thread: str) -> str:
+    """What became of a message that found its thread paused; nothing where it began a turn there."""
+    if isinstance(result, Paused):
+        return f"{result.queued} message(s) queued: answered when that is decided" if result.queued else ""
+    if result.thread in (None, thread):
+        return ""
+    return f"answered in thread {result.thread}; thread {thread} still waits for a decision"

@@ -14,9 +14,9 @@ from scallion.cli.failure import DONE, PAUSED, describe, failed
 from scallion.cli.options import configurable_option, database, database_option, json_option, place
 from scallion.cli.output import console, print_json
 from scallion.cli.screen import Screen, watch
-from scallion.cli.standing import resuming, standing
+from scallion.cli.standing import aside, resuming, standing
 from scallion.cli.target import load, load_graph
-from scallion.inspect.escape import printable
+from scallion.inspect.escape import one_line, printable
 from scallion.values import Completed, Paused
 
 if TYPE_CHECKING:
@@ -127,6 +127,8 @@ def _turn(agent: Agent, graph: str, thread: str, start: Callable[[], Iterator[An
         print_json(_document(result, screen.answer))
     else:
         _print(result, screen.answer, resuming(graph, thread))
+        if told := aside(result, thread):
+            click.echo(one_line(told), err=True)
     return PAUSED if isinstance(result, Paused) else DONE
 
 
@@ -154,7 +156,8 @@ def _print(result: Completed | Paused, answer: str, way_on: str) -> None:
 def _document(result: Completed | Paused, answer: str) -> dict[str, Any]:
     place = {"thread": result.thread, "turn": result.turn}
     if isinstance(result, Paused):
-        return {"status": "paused", **place, "approvals": [one.to_json() for one in result.approvals]}
+        approvals = [one.to_json() for one in result.approvals]
+        return {"status": "paused", **place, "approvals": approvals, "queued": result.queued}
     calls = [dict(call) for call in result.tool_calls]
     counted = {"usage": dict(result.usage), "attempts": result.attempts}
     return {"status": "completed", **place, "answer": answer, "tool_calls": calls, **counted}

@@ -69,6 +69,14 @@ class Invocation:
     """Whether the caller named neither thread nor owner nor user."""
     lease: Lease | None = None
 
+    def begin(self, turn: str, user: str | None, prompts: Sequence[SystemMessage]) -> None:
+        """Another turn of the same call begins; what was delivered of the one before stands."""
+        self.turn, self.user, self.prompts = turn, user, prompts
+        self.started, self.spent_before = time.monotonic(), 0.0
+        self.lost, self.failures = {}, {}
+        if self.delivery is not None:
+            self.delivery.keep()
+
     def context(self, state: Mapping[str, Any], turn: str | None, env: Any = None) -> Context:
         """What a request shows of all this; `state` is the shared state at the start of the round."""
         shared = MappingProxyType(slots) if (slots := state.get("state")) else EMPTY

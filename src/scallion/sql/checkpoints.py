@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, Row, and_, or_, select, update
 
 from scallion.errors import StorageError
-from scallion.sql import asking, items, names, sessions, writes
+from scallion.sql import asking, inbound, items, names, sessions, writes
 from scallion.sql.cipher import ITEM
 from scallion.sql.encoding import Blob, Leaf, Many, Plan, blobs, is_runs, leaf, pack, references, unpack
 from scallion.sql.memory import Known, Listed, Memory, Parent, Remembered
@@ -52,6 +52,8 @@ class NewCheckpoint:
     plan_again: Callable[[str], Plan]
     metadata: Mapping[str, Any]
     answered: str | None = None
+    taken: int | None = None
+    """The message that waited, and is in it."""
     session: Mapping[str, Any] = field(default_factory=dict)
     told: Told | None = None
     """What the thread's row says beside `session`, where older checkpoints have to be read for it."""
@@ -102,6 +104,8 @@ def put(conn: Connection, t: Tables, memory: Memory, new: NewCheckpoint, now: An
     if known.claimed.open_count:
         known.lose_row()
         asking.move_on(conn, t, known.session, new)
+    if new.taken is not None:
+        inbound.take(conn, t, known.session, new.taken)
     known.wrote(new.id, dict(new.versions), values)
     return known
 

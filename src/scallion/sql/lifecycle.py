@@ -111,7 +111,7 @@ def copy(conn: Connection, t: Tables, source: str, target: str, now: Any, owner:
         return
     new = sessions.vacant(conn, t, target, now, owner).no
     # All numbers in them are the session's own. With its effects a copy knows what it must not do again.
-    for name in ("items", "entries", "checkpoints", "writes", "effects"):
+    for name in ("items", "entries", "checkpoints", "writes", "effects", "inbound"):
         _copy_rows(conn, t, name, old, new)
     _copy_rows(conn, t, "approvals", old, new, t.approvals.c.status.in_(sessions.OPEN))
     _copy_tags(conn, t, old, new)
@@ -149,4 +149,5 @@ def _copy_rows(conn: Connection, t: Tables, name: str, old: int, new: int, *whic
     table: Table = getattr(t, name)
     names = [column.name for column in table.columns if column.name not in ("no", "session")]
     chosen = select(literal(new), *(table.c[name] for name in names)).where(table.c.session == old, *which)
+    chosen = chosen.order_by(*table.primary_key.columns)  # what is numbered keeps its order
     conn.execute(insert(table).from_select(["session", *names], chosen))

@@ -1,4 +1,5 @@
-"""A thread as records that any database takes: its session, items, logs, checkpoints, writes, approvals and effects.
+"""A thread as records that any database takes: its session, items, logs, checkpoints, writes, approvals, effects and
+waiting messages.
 
 Values stay serialised as they are, so that any class is carried, and none is imported. Numbers of items are those of
 the exported session; where the records are loaded they get new ones.
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sqlalchemy import Connection, select
 
 from scallion.errors import ConfigurationError, InvalidDecision, StorageError
-from scallion.sql import checkpoints, effects, items, ledger, lines, sessions, writes
+from scallion.sql import checkpoints, effects, inbound, items, ledger, lines, sessions, writes
 from scallion.sql.asking import Place
 from scallion.sql.checkpoints import StoredCheckpoint
 from scallion.sql.clock import from_micros, to_micros
@@ -74,6 +75,8 @@ def _records(conn: Connection, t: Tables, session: int) -> Iterator[Record]:
     for row in effects.every(conn, t, session):
         result = None if row["result"] is None else _text(row["result"])
         yield {"effect": row.pop("call"), **row, "result": result, **{name: _moment(row[name]) for name in SPAN}}
+    for row in inbound.every(conn, t, session):
+        yield {"inbound": _moment(row["created"]), "by": row["by"], "message": _text(row["message"])}
 
 
 def _checkpoint(stored: StoredCheckpoint) -> Record:
@@ -168,6 +171,7 @@ class _Loading:
             "writes": self._writes,
             "approval": self._approvals,
             "effect": self._effects,
+            "inbound": self._inbound,
         }
         for kind, group in groupby(records, key=lambda record: next(iter(record))):
             for portion in _portions(group):
@@ -238,6 +242,17 @@ class _Loading:
             for record in records
         ]
         effects.restore(self._conn, self._t, self._known.session, rows)
+
+    def _inbound(self, records: Sequence[Record]) -> None:
+        rows = [
+            {
+                "created": _micros(record["inbound"]),
+                "by": record["by"],
+                "message": b64decode(record["message"], validate=True),
+            }
+            for record in records
+        ]
+        inbound.restore(self._conn, self._t, self._known.session, rows)
 
     def _leaf(self, plain: Any) -> Leaf:
         """The reverse of `_plain`, with the numbers that the items have here."""

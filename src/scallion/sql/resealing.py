@@ -37,6 +37,7 @@ SEALED = {
     "writes": Sealed(("ns", "checkpoint", "task"), bytes=("leaves",)),
     "approvals": Sealed(("id",), texts=("payload", "decision")),
     "effects": Sealed(("call", "attempt"), bytes=("result",)),
+    "inbound": Sealed(("created",), bytes=("message",)),
     "sessions": Sealed((), texts=("title", "preview")),
 }
 
@@ -90,10 +91,11 @@ def copy(conn: Connection, t: Tables, name: str, old: int, new: int, *which: Col
 
 
 def _rows(conn: Connection, table: Table, *which: ColumnElement[bool]) -> Iterator[Sequence[Mapping[str, Any]]]:
-    """The rows, a portion at a time."""
+    """The rows in the order of their keys, a portion at a time."""
     key = list(table.primary_key.columns)
-    for batch in batches([tuple(row) for row in conn.execute(select(*key).where(*which))]):
-        yield [dict(row) for row in conn.execute(select(table).where(tuple_(*key).in_(batch))).mappings()]
+    for batch in batches([tuple(row) for row in conn.execute(select(*key).where(*which).order_by(*key))]):
+        portion = select(table).where(tuple_(*key).in_(batch)).order_by(*key)
+        yield [dict(row) for row in conn.execute(portion).mappings()]
 
 
 def rekey(database: Database, target: Cipher) -> int:

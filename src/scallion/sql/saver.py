@@ -32,6 +32,7 @@ from scallion.sql.doctor.doctor import Examining
 from scallion.sql.effects import Keeping
 from scallion.sql.engines import Database
 from scallion.sql.failures import Vanished, Work
+from scallion.sql.inbound import Receiving
 from scallion.sql.leases import Leases, carried
 from scallion.sql.memory import Codec, Known, Memory
 from scallion.sql.owners import Owned
@@ -48,7 +49,9 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
 
 
-class SQLCheckpointer(Owned, Resuming, Keeping, Audited, Ruled, Examining, Telling, Closing, BaseCheckpointSaver[Any]):
+class SQLCheckpointer(
+    Owned, Resuming, Keeping, Receiving, Audited, Ruled, Examining, Telling, Closing, BaseCheckpointSaver[Any]
+):
     """Keeps the threads of any LangGraph graph in a SQL database, for sync and async callers alike.
 
     `url_or_engine`: a SQLAlchemy URL (`sqlite:///agent.db`, `postgresql+psycopg://...`), an `Engine`, an `AsyncEngine`.

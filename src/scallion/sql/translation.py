@@ -34,6 +34,8 @@ from scallion.sql.sessions import Claimed
 from scallion.sql.tables import Tables
 from scallion.sql.writes import NewWrites, StoredWrite
 
+TAKEN = "scallion_taken"
+"""The metadata that names a message that waited in `inbound` and is in the checkpoint; it is not stored."""
 APART = ("id", "channel_values", "channel_versions", "versions_seen")
 """The keys of a checkpoint that have columns or leaves of their own."""
 
@@ -61,7 +63,7 @@ class Translation:
         changed = frozenset(new_versions)
         stored = self._metadata(config, metadata)
         self._check_owner(stored)
-        answered = stored.pop("answered", None)
+        answered, taken = stored.pop("answered", None), stored.pop(TAKEN, None)
 
         def plan(name: str) -> encoding.Plan:
             return encoding.plan(self.codec, name, values[name], self.codec.memory.series(thread, ns, name))
@@ -80,6 +82,7 @@ class Translation:
             plan_again=plan,
             metadata=stored,
             answered=answered if isinstance(answered, str) else None,
+            taken=taken if isinstance(taken, int) and not ns else None,
             session={} if ns else summary.of(values, stored),
             told=deltas.teller(self.codec, parent, id, values, stored),
             owner=self.owner,
