@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
@@ -20,6 +21,7 @@ from langchain_core.tools import tool
 from langgraph.channels.delta import DeltaChannel
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.graph.message import add_messages
+from langgraph.types import Command
 from sqlalchemy import delete, event, insert, select, update
 from tests.hitl.harness import desk, elsewhere, until
 from tests.hitl.killing import all_killed, die
@@ -141,6 +143,11 @@ def rows(saver: SQLCheckpointer, *columns: str) -> list[tuple[Any, ...]]:
     a = saver.database.tables.approvals
     query = select(*(a.c[name] for name in columns)).order_by(a.c.id)
     return [tuple(row) for row in saver.database.run(lambda conn: conn.execute(query).all())]
+
+
+def pending(saver: SQLCheckpointer, *columns: str) -> list[tuple[Any, ...]]:
+    """Those that wait for a decision."""
+    return [row for row in rows(saver, *columns) if row[columns.index("status")] == "pending"]
 
 
 def harm(saver: SQLCheckpointer, statement: Any) -> None:
@@ -276,12 +283,51 @@ class TestConversations:
         monkeypatch.setattr(module.heads, "next_checkpoint", make)
         assert kinds(sql.doctor.repair("t")) == ["dangling_call"]
 
+    @one_of_each
+    def test_several_doctors(self, saver: SQLCheckpointer) -> None:
+        """One of them mends it, once."""
+        graph = kept(saver, DAMAGED["all at once"][0])
+        with ThreadPoolExecutor(6) as pool:
+            outcomes = [one.result() for one in [pool.submit(_repaired, saver) for _ in range(6)]]
+        assert sum(outcome == 4 for outcome in outcomes) == 1
+        assert set(outcomes) <= {4, 0, "busy"}
+        assert is_valid(messages(graph))
+        assert len(messages(graph)) == len(DAMAGED["all at once"][2])
+
+    def test_a_repair_that_is_killed(self, database: str, saver: SQLCheckpointer) -> None:
+        """In the middle, between approvals and conversation: the next one does the rest."""
+        desk(saver, gate=True).invoke("go", thread="other")
+        graph = kept(saver, DAMAGED["no result"][0])
+        copied = saver.database.tables.approvals
+        session = select(saver.database.tables.sessions.c.no).where(saver.database.tables.sessions.c.thread == "t")
+        harm(saver, update(copied).values(session=session.scalar_subquery()))
+        assert kinds(saver.doctor.examine("t")) == ["approval_without_pause", "dangling_call"]
+        all_killed(dies_in_its_repair, [(database, "t")])
+        assert kinds(saver.doctor.examine("t")) == ["expired_lease", "dangling_call"]
+        assert kinds(saver.doctor.repair("t")) == ["expired_lease", "dangling_call"]
+        assert saver.doctor.examine("t") == []
+        assert is_valid(messages(graph))
+
     def test_a_clock_that_is_ahead(self, sql: SQLCheckpointer, monkeypatch: pytest.MonkeyPatch) -> None:
         """The checkpoint of the repair is the newest all the same."""
         graph = kept(sql, DAMAGED["no result"][0])
         monkeypatch.setattr("scallion.sql.doctor.heads.uuid6", lambda clock_seq: "00000000-0000-6000-0000-000000000000")
         sql.doctor.repair("t")
         assert is_valid(messages(graph))
+
+
+def _repaired(saver: SQLCheckpointer) -> Any:
+    try:
+        return len(saver.doctor.repair("t"))
+    except ThreadBusy:
+        return "busy"
+
+
+def dies_in_its_repair(url: str, thread: str) -> None:
+    """A repair that is killed before the conversation is mended."""
+    with SQLCheckpointer(url) as saver:
+        module.heads.next_checkpoint = lambda *args: die()  # type: ignore[assignment]
+        saver.doctor.repair(thread)
 
 
 def _folded(old: Any, new: Any) -> Any:
@@ -354,8 +400,11 @@ class TestTurns:
         assert graph.get_state(CONFIG).tasks == ()
         assert saver.doctor.undo("t") == ["half_written"]
         assert [one.name for one in graph.get_state(CONFIG).tasks] == ["tools", "tools"]
-        saver.doctor.repair("t", give_up=True)
-        graph.invoke({"messages": [MORE]}, CONFIG)
+        graph.invoke({"messages": [MORE]}, CONFIG)  # LangGraph drops what was open
+        assert not is_valid(messages(graph))
+        assert kinds(saver.doctor.repair("t")) == ["dangling_call", "dangling_call"]
+        assert is_valid(messages(graph))
+        graph.invoke({"messages": [MORE.model_copy(update={"id": "once more"})]}, CONFIG)
         assert is_valid(messages(graph))
         assert messages(graph)[-1].text == "done"
 
@@ -474,19 +523,24 @@ class TestApprovals:
         assert agent.resume("t").answer == "done"
 
     @pytest.mark.parametrize("shape", SHAPES)
-    def test_graphs_of_every_shape(self, sql: SQLCheckpointer, shape: str) -> None:
-        """A pause is no damage, and approvals that are lost come back as they were."""
-        make, _ = SHAPES[shape]
+    @pytest.mark.parametrize("durability", ["sync", "exit"])
+    def test_graphs_of_every_shape(self, sql: SQLCheckpointer, shape: str, durability: Any, later: None) -> None:
+        """A pause is no damage, and approvals that are lost come back as they were: at each of its questions."""
+        make, questions = SHAPES[shape]
         graph = make(sql)
-        graph.invoke(NOTHING, CONFIG)
-        assert sql.doctor.examine("t") == []
+        graph.invoke(NOTHING, CONFIG, durability=durability)
         columns = "id", "ns", "checkpoint", "root", "task", "status", "kind", "payload"
-        before = rows(sql, *columns)
-        assert before
-        harm(sql, delete(sql.database.tables.approvals))
-        found = sql.doctor.repair("t")
-        assert set(kinds(found)) == {"pause_without_approval"}
-        assert rows(sql, *columns) == before
+        asked = 0
+        while waiting := graph.get_state(CONFIG).interrupts:
+            asked += 1
+            assert sql.doctor.examine("t") == []
+            before = pending(sql, *columns)
+            assert before
+            harm(sql, delete(sql.database.tables.approvals))
+            assert set(kinds(sql.doctor.repair("t"))) == {"pause_without_approval"}
+            assert pending(sql, *columns) == before
+            graph.invoke(Command(resume={waiting[0].id: "x"}), CONFIG, durability=durability)
+        assert asked == questions
         assert sql.doctor.examine("t") == []
 
     @pytest.mark.parametrize("gate", ["batched", "per_call"])

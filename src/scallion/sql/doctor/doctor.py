@@ -96,7 +96,8 @@ class Doctor:
         rows = self._run(lambda conn: standing.page(conn, self._tables, self._clock, self.saver.owner, limit, place))
         codec = Codec(self.saver.serde, Memory())
         well = self._run(lambda conn: sound(conn, self._tables, codec, rows))
-        looked_at = (self._forgetful()._examined(row) for row in rows if row.no not in well)
+        ill = (self._again(row) for row in rows if row.no not in well)
+        looked_at = (self._forgetful()._examined(row) for row in ill if row is not None)
         found = [one for seen in looked_at for one in seen.findings if one.kind != "running"]
         return Page(found, str(rows[-1].no) if len(rows) == limit else None)
 
@@ -111,10 +112,18 @@ class Doctor:
 
     def _standing(self, thread: str) -> Standing:
         thread = names.text("thread id", thread)
-        found = self._run(lambda conn: standing.one(conn, self._tables, self._clock, self.saver.owner, thread))
+        first = self._look(thread)
+        found = first and self._again(first)
         if found is None:
             raise ThreadError(thread, f"there is no thread {thread!r}")
         return found
+
+    def _look(self, thread: str) -> Standing | None:
+        return self._run(lambda conn: standing.one(conn, self._tables, self._clock, self.saver.owner, thread))
+
+    def _again(self, row: Standing) -> Standing | None:
+        """The thread as a second look shows it, where its holder seemed to be gone: it may just have ended."""
+        return self._look(row.thread) if row.was_left else row
 
     def _examined(self, row: Standing) -> Examination:
         try:

@@ -55,7 +55,7 @@ def examine(row: Standing, head: Head | None, known: Set[str], waits: Callable[[
     missing = {question.id for question in asked} - known
     findings += [_stale(row, one) for one in stale]
     findings += [_missing(row, question.id) for question in asked if question.id in missing]
-    if row.is_miscounted and not stale and not missing:
+    if row.is_miscounted and not missing and len(live) == len(row.open):
         findings.append(_miscounted(row))
     found = Examination(findings, [one.id for one in stale], missing)
     return found if head is None else _of_turn(found, row, head, is_paused=bool(live or missing))
@@ -120,7 +120,7 @@ def _running(row: Standing) -> Finding:
 
 def expired(row: Standing) -> list[Finding]:
     """The lease of a holder that is gone."""
-    if row.holder is None or row.is_held:
+    if not row.was_left:
         return []
     what = f"{_holder(row)} held it until {_time(row.held_until)} and did not release it"
     return [Finding(row.thread, "expired_lease", what, "it is free: any turn may begin")]

@@ -60,11 +60,8 @@ class Standing:
     open: Sequence[Opened] = ()
     is_empty: bool = False
     """Whether nothing belongs to it."""
-
-    @property
-    def is_held(self) -> bool:
-        """Whether a turn runs on it, or another machine may believe so."""
-        return self.holder is not None and (self.held_until or 0) > self.now and not holders.is_gone(self.holder)
+    is_held: bool = False
+    """Whether a turn runs on it, or another machine may believe so."""
 
     @property
     def is_fresh(self) -> bool:
@@ -83,9 +80,14 @@ class Standing:
         nothing_open = self.status == self.progress == "idle" and not self.open and not self.open_count
         return nothing_open and self.holder is None and self.head is not None
 
+    @property
+    def was_left(self) -> bool:
+        """Whether it has a holder that is gone, as far as one look tells: it may just have been released."""
+        return self.holder is not None and not self.is_held
+
     def here(self) -> Standing:
         """As it is for whoever holds it."""
-        return replace(self, holder=None)
+        return replace(self, holder=None, is_held=False)
 
 
 def page(
@@ -107,7 +109,7 @@ def one(conn: Connection, t: Tables, at: Clock | None, owner: str | None, thread
 
 
 def _columns(t: Tables) -> list[Any]:
-    told = ("now", "open", "is_empty")
+    told = ("now", "open", "is_empty", "is_held")
     return [t.sessions.c[field.name] for field in fields(Standing) if field.name not in told]
 
 
@@ -115,7 +117,16 @@ def _read(conn: Connection, t: Tables, at: Clock | None, rows: Sequence[Row[Any]
     now = to_micros(clock.read(conn, at))
     opened = _opened(conn, t, [row.no for row in rows])
     empty = _empty(conn, t, [row.no for row in rows if row.head is None])
-    return [Standing(**row._mapping, now=now, open=opened.get(row.no, ()), is_empty=row.no in empty) for row in rows]
+    return [
+        Standing(
+            **row._mapping, now=now, open=opened.get(row.no, ()), is_empty=row.no in empty, is_held=_held(row, now)
+        )
+        for row in rows
+    ]
+
+
+def _held(row: Row[Any], now: int) -> bool:
+    return row.holder is not None and row.held_until > now and not holders.is_gone(row.holder)
 
 
 def _opened(conn: Connection, t: Tables, nos: Sequence[int]) -> dict[int, list[Opened]]:
