@@ -165,19 +165,19 @@ class Database:
         else:
             (await self.arun(work, write=True)).keep()
 
-    def find(self, work: Work[T]) -> T:
-        """As `run`, for a read that may see each of its statements' own moment."""
+    def find(self, work: Work[T], *, write: bool = False) -> T:
+        """As `run`, for what may be a transaction for each statement: a read, or a `write` that need not be durable."""
         if self._has_shortcut and self._ready:
             with suppress(NoShortcut):
                 self._check_open()
-                return shortcut.read(self.engine, work)
-        return self.run(work)
+                return shortcut.direct(self.engine, work)
+        return self.run(work, write=write, durable=not write)
 
-    async def afind(self, work: Work[T]) -> T:
+    async def afind(self, work: Work[T], *, write: bool = False) -> T:
         """As `find`, without blocking the event loop."""
         if await self._async_engine() is None:
-            return await self._in_thread(partial(self.find, work))
-        return await self.arun(work)
+            return await self._in_thread(partial(self.find, work, write=write))
+        return await self.arun(work, write=write, durable=not write)
 
     def setup(self, upgrade: bool) -> None:
         """Check the schema; with `upgrade`, first bring it up to date if it is not."""

@@ -16,21 +16,20 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import datetime
-from functools import cached_property, lru_cache
 from secrets import randbits
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import BigInteger, Connection, and_, bindparam, delete, exists, literal_column, null, select, update
+from sqlalchemy import Connection, and_, select, update
 
 from scallion.bridge import call
 from scallion.errors import ConfigurationError, LeaseLost, NotPaused, ThreadBusy, ThreadError
 from scallion.sql import holders, names, owners, sessions
-from scallion.sql.clock import ServerNow, from_micros, stamp
+from scallion.sql.clock import from_micros, stamp
+from scallion.sql.granting import Grants, grants
 from scallion.sql.heartbeat import Heartbeat
 from scallion.sql.sessions import Claimed
-from scallion.sql.statement import Statement
 from scallion.sql.tables import Tables
 
 if TYPE_CHECKING:
@@ -139,34 +138,34 @@ class Leases:
         none and it is not `new`.
         """
         with self._taking(thread) as lease:
-            self.database.run(self._take(lease, new, owner, bound), write=True, durable=False)
+            self.database.find(self._take(lease, new, owner, bound), write=True)
         return lease
 
     async def atake(self, thread: str, *, new: bool, owner: str | None = None, bound: str | None = None) -> Lease:
         """As `take`."""
         with self._taking(thread) as lease:
-            await self.database.arun(self._take(lease, new, owner, bound), write=True, durable=False)
+            await self.database.afind(self._take(lease, new, owner, bound), write=True)
         return lease
 
     def renew(self, lease: Lease) -> None:
         """Have it last from now on, or note that it is lost."""
         begun = _elapsed()
-        self._renewed(lease, begun, self.database.run(self._renew(lease), write=True, durable=False))
+        self._renewed(lease, begun, self.database.find(self._renew(lease), write=True))
 
     async def arenew(self, lease: Lease) -> None:
         """As `renew`."""
         begun = _elapsed()
-        self._renewed(lease, begun, await self.database.arun(self._renew(lease), write=True, durable=False))
+        self._renewed(lease, begun, await self.database.afind(self._renew(lease), write=True))
 
     def release(self, lease: Lease, *, failed: bool) -> None:
         """Free the thread; one that was new and whose turn `failed` before it wrote anything is not there any more."""
         with self._releasing(lease):
-            self.database.run(self._release(lease, failed), write=True, durable=False)
+            self.database.find(self._release(lease, failed), write=True)
 
     async def arelease(self, lease: Lease, *, failed: bool) -> None:
         """As `release`."""
         with self._releasing(lease):
-            await self.database.arun(self._release(lease, failed), write=True, durable=False)
+            await self.database.afind(self._release(lease, failed), write=True)
 
     def give_up(self, lease: Lease) -> None:
         """Have it released soon, without waiting for the database."""
@@ -215,8 +214,8 @@ class Leases:
         lease.lost = lease.lost or not holds
         lease.asked_to_stop = lease.asked_to_stop or asked_to_stop
 
-    def _statements(self, conn: Connection) -> _Statements:
-        return _statements(self.database.tables, conn.dialect.name, self._now(conn) is None)
+    def _statements(self, conn: Connection) -> Grants:
+        return grants(self.database.tables, conn.dialect.name, self._now(conn) is None)
 
     def _now(self, conn: Connection) -> int | None:
         """The present instant; None where the server knows it."""
@@ -234,18 +233,20 @@ class Leases:
             for _ in range(sessions.ATTEMPTS):
                 found = self._statements(conn).look.rows(conn, for_thread=lease.thread)
                 if found:
-                    return self._take_from(conn, lease, found[0], new, owner, bound)
+                    if self._take_from(conn, lease, found[0], new, owner, bound):
+                        return
+                    continue  # somebody was faster: who that is says the row
                 if not new:
                     raise NotPaused(lease.thread, f"there is no thread {lease.thread!r}")
                 if self._make(conn, lease, owner=bound):
-                    return None
+                    return
             raise ThreadBusy(lease.thread)
 
         return work
 
     def _take_from(
         self, conn: Connection, lease: Lease, found: Any, new: bool, owner: str | None, bound: str | None
-    ) -> None:
+    ) -> bool:
         *held, status, holder, since, until, told, _ = found
         row = Claimed(*held)
         _check_owner(row, lease.thread, new, owner, bound)
@@ -255,19 +256,16 @@ class Leases:
             raise ThreadBusy(lease.thread, holders.shown(holder), from_micros(since))
         grant = {"of": row.no, "seen": row.fence, "fence": lease.fence, "holder": lease.name, **self._times(conn)}
         if self._statements(conn).grant.run(conn, grant) != 1:
-            raise ThreadBusy(lease.thread)
+            return False
         lease.status, lease.since = status, from_micros(now)
         lease.row = replace(row, fence=lease.fence, asked_to_stop=None)
+        return True
 
     def _make(self, conn: Connection, lease: Lease, owner: str | None) -> bool:
         """Make the thread, as one that the lease is on; False if somebody else just did."""
-        if conn.dialect.name == "postgresql":
-            conn.execute(select(_NO_WAIT))
-        now = stamp(conn, self.database.clock)
-        made = sessions.insert_new(conn, self.database.tables, lease.thread, now, owner)
-        until = now + int(self.seconds * 1_000_000)
-        held = {"fence": lease.fence, "holder": lease.name, "held_since": now, "held_until": until}
-        lease.is_new = conn.execute(made.values(held)).rowcount == 1 or lease.is_new
+        held = {"fence": lease.fence, "holder": lease.name, **self._times(conn)}
+        made = self._statements(conn).make.run(conn, sessions.new_row(lease.thread, owner) | held)
+        lease.is_new = made == 1 or lease.is_new
         return lease.is_new
 
     def _renew(self, lease: Lease) -> Work[tuple[bool, bool]]:
@@ -309,78 +307,3 @@ def _check_owner(row: Claimed, thread: str, new: bool, owner: str | None, bound:
     owners.admit(thread, row.owner, bound)
     if owner is not None and row.owner not in (None, owner):
         raise ThreadError(thread, f"thread {thread!r} belongs to another owner")
-
-
-_NO_WAIT: Any = literal_column("set_config('synchronous_commit', 'off', true)")
-"""PostgreSQL: this transaction is committed without waiting for the disk."""
-
-
-class _Statements:
-    """The statements of leases, built once. Without `now` among the parameters the time is the server's."""
-
-    def __init__(self, t: Tables, dialect: str, at_server: bool) -> None:
-        self._t = t
-        self._dialect = dialect
-        self._now: Any = ServerNow() if at_server else bindparam("now", type_=BigInteger)
-        self._told: Any = ServerNow() if at_server else null()
-        self._is_postgres = dialect == "postgresql"
-
-    def _made(self, built: Any) -> Statement:
-        return Statement(built, self._dialect)
-
-    @property
-    def _until(self) -> Any:
-        return self._now + bindparam("lasts", type_=BigInteger)
-
-    @property
-    def _held(self) -> Any:
-        s = self._t.sessions.c
-        held = and_(s.thread == bindparam("for_thread"), s.fence == bindparam("seen", type_=BigInteger))
-        return and_(held, _NO_WAIT == "off") if self._is_postgres else held
-
-    @cached_property
-    def look(self) -> Statement:
-        """What a taker needs of the session `for_thread`, locked."""
-        s = self._t.sessions.c
-        row = (s[field.name] for field in fields(Claimed))
-        asynchronous = _NO_WAIT if self._is_postgres else null()
-        query = select(*row, s.status, s.holder, s.held_since, s.held_until, self._told, asynchronous)
-        return self._made(query.where(s.thread == bindparam("for_thread")).with_for_update())
-
-    @cached_property
-    def grant(self) -> Statement:
-        """Give the session `of`, whose fence is `seen`, to a holder."""
-        s = self._t.sessions
-        this = and_(s.c.no == bindparam("of", type_=BigInteger), s.c.fence == bindparam("seen", type_=BigInteger))
-        return self._made(
-            update(s).where(this).values(held_since=self._now, held_until=self._until, asked_to_stop=null())
-        )
-
-    @cached_property
-    def renew(self) -> Statement:
-        """Have the grant `seen` last from now on."""
-        return self._made(update(self._t.sessions).where(self._held).values(held_until=self._until))
-
-    @cached_property
-    def asked(self) -> Statement:
-        """Whether somebody asked the turn to stop."""
-        s = self._t.sessions.c
-        return self._made(select(s.asked_to_stop).where(s.thread == bindparam("for_thread")))
-
-    @cached_property
-    def release(self) -> Statement:
-        """End the grant `seen`; its fence stays, for what it still has on the way."""
-        nobody = {"holder": null(), "held_since": null(), "held_until": null(), "asked_to_stop": null()}
-        return self._made(update(self._t.sessions).where(self._held).values(nobody))
-
-    @cached_property
-    def forget(self) -> Any:
-        """Delete the session that the grant `seen` made, if nothing was written to it."""
-        s = self._t.sessions.c
-        empty = [~exists(select(one.c.session).where(one.c.session == s.no)) for one in self._t.belonging]
-        return delete(self._t.sessions).where(self._held, *empty)
-
-
-@lru_cache
-def _statements(t: Tables, dialect: str, at_server: bool) -> _Statements:
-    return _Statements(t, dialect, at_server)

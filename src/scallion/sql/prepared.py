@@ -100,7 +100,7 @@ class Prepared:
 
             ours: mysql.Insert = mysql.insert(table)
             return self._made(ours.on_duplicate_key_update({name: ours.inserted[name] for name in names}))
-        new = self._insert(table)
+        new = _insert(table, self._dialect)
         return self._made(
             new.on_conflict_do_update(index_elements=key, set_={name: new.excluded[name] for name in names})
         )
@@ -212,19 +212,25 @@ class Prepared:
 
     def unless_there(self, table: Table) -> Insert:
         """New rows of the table; those that break a unique key are left out, and not counted."""
-        if self._dialect in ("mysql", "mariadb"):  # its other way counts the rows that were there
-            ignoring = insert(table).prefix_with("IGNORE")
-        else:
-            ignoring = self._insert(table).on_conflict_do_nothing()
-        return ignoring.execution_options(preserve_rowcount=True)  # psycopg forgets the count with its cursor
+        return unless_there(table, self._dialect)
 
-    def _insert(self, table: Table) -> Any:
-        """An insert that can say what happens on a conflict. Each dialect takes long to import: only the one in use."""
-        if self._dialect == "sqlite":
-            from sqlalchemy.dialects.sqlite import insert
-        else:
-            from sqlalchemy.dialects.postgresql import insert  # type: ignore[assignment]
-        return insert(table)
+
+def unless_there(table: Table, dialect: str) -> Insert:
+    """As `Prepared.unless_there`."""
+    if dialect in ("mysql", "mariadb"):  # its other way counts the rows that were there
+        ignoring = insert(table).prefix_with("IGNORE")
+    else:
+        ignoring = _insert(table, dialect).on_conflict_do_nothing()
+    return ignoring.execution_options(preserve_rowcount=True)  # psycopg forgets the count with its cursor
+
+
+def _insert(table: Table, dialect: str) -> Any:
+    """An insert that can say what happens on a conflict. Each dialect takes long to import: only the one in use."""
+    if dialect == "sqlite":
+        from sqlalchemy.dialects.sqlite import insert
+    else:
+        from sqlalchemy.dialects.postgresql import insert  # type: ignore[assignment]
+    return insert(table)
 
 
 @lru_cache

@@ -141,14 +141,16 @@ def vacant(conn: Connection, t: Tables, thread: str, now: Any, owner: str | None
 
 def insert_new(conn: Connection, t: Tables, thread: str, now: Any, owner: str | None) -> Insert:
     """The statement that makes the row of a thread, unless it is there."""
-    values = {
-        "owner": owner,
-        "thread": thread, "created": now, "updated": now, "status": "idle", "progress": "idle", "message_count": 0,
-        "pending_count": 0, "open_count": 0, "bytes": 0, "generation": randbits(30), "version": 0, "item_count": 0,
-        "tag_count": 0,
-    }  # fmt: skip
+    return prepared(conn, t).unless_there(t.sessions).values(new_row(thread, owner) | {"created": now, "updated": now})
+
+
+def new_row(thread: str, owner: str | None) -> dict[str, Any]:
+    """What the row of a new thread says, but for its times."""
     # No generation is there twice: what is remembered of a database that was made anew must not pass for true.
-    return prepared(conn, t).unless_there(t.sessions).values(values)
+    return {
+        "owner": owner, "thread": thread, "status": "idle", "progress": "idle", "message_count": 0, "pending_count": 0,
+        "open_count": 0, "bytes": 0, "generation": randbits(30), "version": 0, "item_count": 0, "tag_count": 0,
+    }  # fmt: skip
 
 
 def advance(conn: Connection, t: Tables, known: Known, changes: Mapping[str, Any], now: Any = None) -> None:

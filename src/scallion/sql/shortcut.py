@@ -79,8 +79,8 @@ def send(cursor: Any, text: str, parameters: Mapping[str, Any]) -> int:
     return sessions
 
 
-def read(engine: Engine, work: Callable[[Connection], T]) -> T:
-    """What `work` gives, which reads with prepared statements only. Raises NoShortcut."""
+def direct(engine: Engine, work: Callable[[Connection], T]) -> T:
+    """What `work` gives, whose prepared statements are a transaction each. Raises NoShortcut."""
     with _cursor(engine) as cursor:
         try:
             return work(cast("Connection", _Direct(engine.dialect, cursor)))
@@ -108,7 +108,7 @@ def _cursor(engine: Engine) -> Iterator[Any]:
 
 
 class _Direct(StandIn):
-    """Reads with the driver."""
+    """Runs each statement with the driver."""
 
     def __init__(self, dialect: Any, cursor: Any) -> None:
         super().__init__(dialect)
@@ -118,6 +118,13 @@ class _Direct(StandIn):
         text, values = statement.text(self.dialect, parameters)
         found: Sequence[Any] = self._cursor.execute(text, values(parameters)).fetchall()
         return found
+
+    def run(self, statement: Statement, rows: Sequence[Mapping[str, Any]]) -> int:
+        if len(rows) != 1:
+            raise NoShortcut
+        text, values = statement.text(self.dialect, rows[0])
+        changed: int = self._cursor.execute(text, values(rows[0])).rowcount
+        return changed
 
 
 class _Planned(StandIn):
