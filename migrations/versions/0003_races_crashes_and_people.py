@@ -37,6 +37,7 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     """Drop it again."""
+    op.drop_index(f"{p}approvals_expires", f"{p}approvals", schema=schema)
     for table in created():
         op.drop_table(f"{p}{table}", schema=schema)
     for table, columns in added().items():
@@ -45,6 +46,7 @@ def downgrade() -> None:
 
 
 INDEXES = {
+    "approvals_expires": ("approvals", ["status", "expires", "no"]),
     "rules_tool": ("rules", ["tool", "revoked", "no"]),
     "audit_thread": ("audit", ["thread", "no"]),
     "outbox_due": ("outbox", ["due", "no"]),
@@ -94,7 +96,7 @@ def added() -> dict[str, list[Any]]:
             sa.Column("held_until", sa.BigInteger()),
             sa.Column("asked_to_stop", sa.BigInteger()),
         ],
-        "approvals": [sa.Column("escalated", exact(255))],
+        "approvals": [sa.Column("escalated", exact(255)), sa.Column("on_expire", exact(255))],
     }
 
 

@@ -11,6 +11,7 @@ from langchain_core.tools import BaseTool
 from langchain_core.tools import tool as make_tool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
+from scallion.approvals.policy import check_span
 from scallion.errors import ConfigurationError
 from scallion.filters.filter import Filter
 from scallion.loop.state import Limits
@@ -43,6 +44,8 @@ def as_tools(tools: Sequence[Any], of_filters: Sequence[Any] = ()) -> list[Any]:
     seen: set[str] = set()
     for one in made:
         if isinstance(one, BaseTool):
+            if (metadata := one.metadata or {}).get("external"):
+                check_span(metadata.get("expires_in"), f"'expires_in' in the metadata of tool {one.name!r}")
             if one.name in seen:
                 raise ConfigurationError(f"two tools are named {one.name!r}")
             seen.add(one.name)
@@ -64,10 +67,7 @@ def check_parts(filters: Sequence[Filter], tools: Mapping[str, BaseTool], saver:
     """Raise ConfigurationError where filters or tools need what is not there."""
     for one in filters:
         one.check_tools(frozenset(tools))
-        if one.can_pause and saver is None:
-            raise ConfigurationError(f"filter {one.name!r} can pause: build the Agent with checkpointer=...")
-        if one.needs_effects and not hasattr(saver, "effects"):
-            raise ConfigurationError(f"filter {one.name!r} keeps a ledger: give a SQLCheckpointer as checkpointer=")
+        one.check_saver(saver)
     for name, tool in tools.items():
         if saver is None and not {"external", "pauses"}.isdisjoint(tool.metadata or {}):
             raise ConfigurationError(f"tool {name!r} pauses: build the Agent with checkpointer=...")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from scallion.approvals import changed
+from scallion.approvals import changed, deciders
+from scallion.approvals.forms import EXPIRED
 from scallion.errors import InvalidDecision
 from scallion.filters.filter import Chain, Filter
 from scallion.filters.pausing import args_schema
@@ -71,14 +72,19 @@ class Stack:
     def _of_gate(self, approval: Approval, decision: Decision | None) -> str | None:
         layer = approval.bound.get("layer")
         gate = next((one for one in self._filters if one.name == layer), None)
-        if gate is None or approval.kind != "tool_call" or not hasattr(gate, "policy"):
+        is_asked = approval.kind == "tool_call" and (decision is None or decision.type != EXPIRED)
+        if gate is None or not is_asked or not hasattr(gate, "policy"):
             return None
         call: Any = {"name": approval.tool, "args": dict(approval.args or {}), "id": approval.call_id}
         try:
             policy = gate.policy(ToolRequest(call, self._tools.get(approval.tool or "")))
         except Exception as error:
             return f"filter {layer!r} fails on this call: {type(error).__name__}"
-        if policy is None or not policy.is_stricter_than({"allowed": approval.allowed}):
+        if policy is None:
+            return None
+        if deciders.is_stricter(policy.who, deciders.of(approval)):
+            return f"filter {layer!r} is stricter now about who may decide"
+        if not policy.is_stricter_than({"allowed": approval.allowed, "who": deciders.of(approval)}):
             return None
         if decision is not None and decision.type in policy.allowed:
             return None

@@ -11,7 +11,9 @@ from langgraph.graph import END
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from scallion.approvals.changed import again
+from scallion.approvals.forms import EXPIRED
 from scallion.approvals.ledger import Ledger, addressed, open_approvals, record
+from scallion.approvals.payload import is_ours
 from scallion.approvals.questions import answers as question_answers
 from scallion.approvals.questions import questions
 from scallion.bridge import call
@@ -33,6 +35,8 @@ from scallion.values import Approval, Decision
 UNKNOWN_OUTCOME = "the turn was interrupted before this call gave a result; whether it took effect is not known"
 SUPERSEDED = "not run: the person went on with another message"
 CANCELLED = "cancelled"
+LATE = "the request to approve this call expired unanswered; it did not run"
+CLOSED = ("cancelled", "superseded", "expired")
 
 
 @dataclass(frozen=True)
@@ -111,9 +115,11 @@ class Threads:
                 return None
         head = self.head(config)
         if head.interrupts:
+            self._expire(head, thread)
             approvals = self.approvals(head, thread)
-            if all(one.status in ("cancelled", "superseded") for one in approvals):
-                return self.close(config, thread, head, CANCELLED, None)  # closed in the inbox, without the graph
+            if all(one.status in CLOSED for one in approvals):  # closed in the inbox, or by time, without the graph
+                is_late = any(one.status == "expired" for one in approvals)
+                return self.close(config, thread, head, LATE if is_late else CANCELLED, None)
             if self._on_message != "supersede":
                 raise ThreadPaused(thread, approvals)
             return self.close(config, thread, head, SUPERSEDED, None)
@@ -225,15 +231,23 @@ class Threads:
                 failed = call(self._saver.status, self._saver.astatus, thread) == "failed"
                 addressed(decisions, [], self.ledger, thread, failed=failed)
             return Resumption(head.values, None, ended=not head.open)
+        self._expire(head, thread)
         approvals = self.approvals(head, thread)
-        given = {one.id: one.decision for one in approvals if one.decision is not None}
+        given = {one.id: Decision(EXPIRED) for one in approvals if one.status == "expired"}
+        given |= {one.id: one.decision for one in approvals if one.decision is not None}
         if decisions is not None:
             given |= addressed(decisions, approvals, self.ledger, thread)
         changed = self._changed(approvals, given)
         if not given and not changed:
             return approvals
-        record(given, approvals, self.ledger, by, self._stack.check_edit)
-        return _resumption(head, given, changed) or self.approvals(head, thread)
+        decided = record(given, approvals, self.ledger, by, self._stack.check_edit)
+        return _resumption(head, decided, changed) or self.approvals(head, thread)
+
+    def _expire(self, head: Head, thread: str) -> None:
+        """Have the ledger write down what has expired meanwhile, so that nobody decides it any more."""
+        has_end = any(is_ours(one.value) and one.value.get("expires_in") for one in head.interrupts)
+        if has_end and self.ledger is not None:
+            call(self.ledger.sweep, self.ledger.asweep, thread=thread)
 
     def _changed(self, approvals: Sequence[Approval], given: dict[str, Decision]) -> dict[str, str]:
         """What differs from what was shown, by approval; no decision is given for those any more.
@@ -267,10 +281,10 @@ def _merged(done: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return merged
 
 
-def _resumption(head: Head, given: Mapping[str, Decision], changed: Mapping[str, str]) -> Resumption | None:
+def _resumption(head: Head, decided: Mapping[str, Approval], changed: Mapping[str, str]) -> Resumption | None:
     """What to go on with; None while an interrupt that asks several things waits for the rest."""
-    decided = [(question, given[question.id]) for question in questions(head.interrupts) if question.id in given]
-    answers = question_answers(decided, plain=Decision.to_json)
+    pairs = [(question, decided[question.id]) for question in questions(head.interrupts) if question.id in decided]
+    answers = question_answers(pairs, plain=Decision.to_json)
     answers |= {approval: again(difference) for approval, difference in changed.items()}
     if not answers:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from langchain_core.tools import tool
 
+from scallion.approvals.forms import EXPIRED
 from scallion.filters.effects import idempotency_key
 from scallion.filters.pausing import pause
 
@@ -11,7 +12,10 @@ from scallion.filters.pausing import pause
 @tool
 def ask_human(question: str) -> str:
     """Ask a person a question and wait for the answer. Use it when only a person can know or decide."""
-    answer = pause(question, kind="question", allowed=("respond",)).message
+    decision = pause(question, kind="question", allowed=("respond",))
+    if decision.type == EXPIRED:
+        return "The question expired: nobody answered it in time."
+    answer = decision.message
     return answer if isinstance(answer, str) else str(answer)
 
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 FailureKind = Literal["transient", "environment", "semantic"]
 ApprovalKind = Literal["tool_call", "question", "external_call", "unknown_outcome", "answer", "environment"]
 ApprovalStatus = Literal["pending", "decided", "used", "expired", "superseded", "cancelled"]
-DecisionType = Literal["approve", "edit", "reject", "respond", "happened", "rerun", "stop"]
+DecisionType = Literal["approve", "edit", "reject", "respond", "happened", "rerun", "stop", "expired"]
+"""`expired` is what time decided: `pause` may return it, and nobody can send it."""
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 """A mapping that nobody can fill."""
@@ -219,8 +220,24 @@ def stop() -> Decision:
 
 
 @dataclass(frozen=True, slots=True)
+class Vote(_Value):
+    """What one person said about an approval that several people have to agree on; `at` is UTC and aware."""
+
+    by: str
+    decision: Decision
+    at: datetime
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"by": self.by, "decision": self.decision.to_json(), "at": self.at.isoformat()}
+
+
+@dataclass(frozen=True, slots=True)
 class Approval(_Value):
-    """One thing to decide. Times are UTC and aware; `path` lists the filters that stood around the call."""
+    """One thing to decide. Times are UTC and aware; `path` lists the filters that stood around the call.
+
+    `deciders`, `not_requester`, `quorum` and `on_expire` are what the policy said at the pause.
+    """
 
     id: str
     thread: str
@@ -241,6 +258,16 @@ class Approval(_Value):
     decision: Decision | None = None
     decided_by: str | None = None
     decided_at: datetime | None = None
+    deciders: tuple[str, ...] | None = None
+    not_requester: bool = False
+    quorum: int = 1
+    votes: tuple[Vote, ...] = ()
+    """What was said so far where several have to agree, the first first."""
+    on_expire: str = "reject"
+    escalated: str | None = None
+    """Who may decide too since it expired for the first time."""
+    overdue: bool = False
+    """Whether it has expired, and can be decided all the same."""
     bound: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """What has to be the same when it is resumed, besides what is shown; for the agent that resumes it."""
 
@@ -269,8 +296,8 @@ class Effect(_Value):
 def _plain(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.isoformat()
-    if isinstance(value, Decision):
+    if isinstance(value, Decision | Vote):
         return value.to_json()
     if isinstance(value, tuple):
-        return list(value)
+        return [_plain(one) for one in value]
     return dict(value) if isinstance(value, Mapping) else value

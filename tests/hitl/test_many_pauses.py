@@ -120,6 +120,7 @@ def test_no_statement_reads_a_whole_table(database: str, monkeypatch: pytest.Mon
             "pause": lambda: ask(saver, thread="new"),
             "list": lambda: saver.approvals.list(limit=20, after=saver.approvals.list(limit=20).next),
             "deliver": lambda: saver.outbox.deliver(told),
+            "sweep": saver.approvals.sweep,
             "decide and resume": resumed,
             "turn": lambda: clerk(saver).invoke("pay", thread="other"),
             "outbox": lambda: saver.outbox.list("failed"),

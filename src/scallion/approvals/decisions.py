@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
-from scallion.approvals import forms
-from scallion.approvals.forms import TYPES
+from scallion.approvals import deciders, forms
+from scallion.approvals.forms import EXPIRED, TYPES
 from scallion.approvals.schemas import validator
 from scallion.errors import AlreadyDecided, ApprovalExpired, InvalidDecision
 from scallion.values import Approval, Decision
@@ -28,7 +27,7 @@ def read(decision: Any) -> Decision:
 
 def stored(decision: Mapping[str, Any]) -> Decision:
     """The decision that was written down as this JSON. Raises InvalidDecision where that is none."""
-    if decision["type"] not in TYPES:
+    if decision["type"] not in (*TYPES, EXPIRED):
         raise InvalidDecision("what is stored is no decision of this program")
     edited = decision.get("edited_action")
     edited = edited if isinstance(edited, Mapping) else {}
@@ -40,9 +39,16 @@ def stored(decision: Mapping[str, Any]) -> Decision:
     )
 
 
-def check(approval: Approval, decision: Decision, *, now: datetime | None = None) -> None:
-    """Raise unless `decision` may be stored for `approval`: InvalidDecision, AlreadyDecided or ApprovalExpired."""
-    if approval.status == "expired" or (now and approval.expires_at and approval.expires_at <= now):
+def check(approval: Approval, decision: Decision, by: str | None) -> None:
+    """Raise unless that person may decide so: InvalidDecision, AlreadyDecided or ApprovalExpired."""
+    check_open(approval)
+    deciders.check(approval, by)
+    check_fit(approval, decision)
+
+
+def check_open(approval: Approval) -> None:
+    """Raise AlreadyDecided or ApprovalExpired unless it waits for a decision."""
+    if approval.status == "expired":
         raise ApprovalExpired(approval.id, approval.expires_at)
     if approval.status != "pending":
         raise AlreadyDecided(
@@ -52,7 +58,6 @@ def check(approval: Approval, decision: Decision, *, now: datetime | None = None
             decision=approval.decision,
             status=approval.status,
         )
-    check_fit(approval, decision)
 
 
 def check_fit(approval: Approval, decision: Decision) -> None:

@@ -8,7 +8,10 @@ from typing import Any, get_args
 from scallion.errors import InvalidDecision
 from scallion.values import Decision, DecisionType
 
-TYPES: tuple[DecisionType, ...] = get_args(DecisionType)
+EXPIRED: DecisionType = "expired"
+"""What time decides, and nobody else can."""
+TYPES: tuple[DecisionType, ...] = tuple(one for one in get_args(DecisionType) if one != EXPIRED)
+"""What people decide."""
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "approve": (),

@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from scallion.approvals.deciders import counts
 from scallion.approvals.decisions import check, read
+from scallion.approvals.forms import EXPIRED
 from scallion.approvals.questions import questions
 from scallion.bridge import call
 from scallion.errors import AlreadyDecided, InvalidDecision, UnknownApproval
@@ -18,6 +20,11 @@ from scallion.values import Approval, Decision
 
 MANY = 10_000
 """More approvals than one thread has open."""
+KNOWN = (
+    *("status", "decision", "decided_by", "decided_at", "owner", "requested_by", "created_at", "expires_at"),
+    *("votes", "escalated", "overdue"),
+)
+"""What the ledger knows better than the question itself."""
 
 
 class Ledger(Protocol):
@@ -35,6 +42,9 @@ class Ledger(Protocol):
     close: Callable[..., Any]
     """`(thread, status)` gives the open approvals of a thread their last status."""
     aclose: Callable[..., Any]
+    sweep: Callable[..., Any]
+    """`(*, thread)` writes down which approvals of the thread have expired, and escalates those that are to be."""
+    asweep: Callable[..., Any]
 
 
 def open_approvals(interrupts: Sequence[Any], thread: str, ledger: Ledger | None) -> list[Approval]:
@@ -44,14 +54,20 @@ def open_approvals(interrupts: Sequence[Any], thread: str, ledger: Ledger | None
         page = call(ledger.list, ledger.alist, None, thread=thread, limit=MANY)
         rows = {row.id: row for row in page.items}
     asked = [question.approval(thread) for question in questions(interrupts)]
-    return [_known(one, rows.get(one.id)) for one in asked]
+    return list(map(_timed, asked)) if ledger is None else [_known(one, rows.get(one.id)) for one in asked]
+
+
+def _timed(asked: Approval) -> Approval:
+    """As it stands by the clock of this machine, where no ledger has another one."""
+    if asked.expires_at is None or asked.expires_at > datetime.now(UTC):
+        return asked
+    return asked.replace(overdue=True) if asked.on_expire == "keep" else asked.replace(status="expired")
 
 
 def _known(asked: Approval, row: Approval | None) -> Approval:
     if row is None or row.status == "used":
         return asked
-    names = ("status", "decision", "decided_by", "decided_at", "owner", "created_at", "expires_at")
-    return asked.replace(**{name: getattr(row, name) for name in names})
+    return asked.replace(**{name: getattr(row, name) for name in KNOWN})
 
 
 def addressed(
@@ -64,9 +80,9 @@ def addressed(
     """
     if isinstance(decisions, Decision) or (isinstance(decisions, Mapping) and "type" in decisions):
         decision = read(decisions)
-        return {one.id: decision for one in approvals if one.status != "decided"}
+        return {one.id: decision for one in _in_time(approvals) if one.status != "decided"}
     if isinstance(decisions, Mapping) and set(decisions) == {"decisions"}:
-        return _by_position(decisions["decisions"], approvals)
+        return _by_position(decisions["decisions"], _in_time(approvals))
     if not isinstance(decisions, Mapping):
         raise InvalidDecision(
             "decisions are {approval_id: approve()} or one decision for all, as approve(), not "
@@ -77,6 +93,11 @@ def addressed(
     for approval_id in given.keys() - known:
         _check_repeated(approval_id, given.pop(approval_id), ledger, thread, failed)
     return given
+
+
+def _in_time(approvals: Sequence[Approval]) -> Sequence[Approval]:
+    """Those that have not expired, or all if there is no other."""
+    return [one for one in approvals if one.status != "expired"] or approvals
 
 
 def _check_repeated(approval_id: str, decision: Decision, ledger: Ledger | None, thread: str, failed: bool) -> None:
@@ -103,13 +124,26 @@ def record(
     ledger: Ledger | None,
     by: str | None,
     also: Callable[[Approval, Decision], None],
-) -> None:
-    """Check all decisions, by `also` too, then store all of them; raises before anything is stored."""
+) -> dict[str, Approval]:
+    """Check all decisions, by `also` too, then store all of them; raises before anything is stored.
+
+    Gives the approvals that are decided now: one that several have to agree on may not be.
+    """
     known = {one.id: one for one in approvals}
-    new = {one: decision for one, decision in given.items() if known[one].decision is not decision}
-    now = datetime.now(UTC) if ledger is None else None
+    settled = {one: known[one].replace(decision=made) for one, made in given.items() if _is_known(known[one], made)}
+    new = {one: made for one, made in given.items() if one not in settled}
     for approval_id, decision in new.items():
-        check(known[approval_id], decision, now=now)
+        check(known[approval_id], decision, by)
+        if ledger is None and counts(known[approval_id], decision):
+            raise InvalidDecision(
+                "this checkpointer keeps no votes: a quorum needs a SQLCheckpointer", known[approval_id]
+            )
         also(known[approval_id], decision)
-    if ledger is not None and new:
-        call(ledger.decide_all, ledger.adecide_all, new, by=by, thread=approvals[0].thread)
+    if ledger is None:
+        return settled | {one: known[one].replace(decision=made, decided_by=by) for one, made in new.items()}
+    stored = call(ledger.decide_all, ledger.adecide_all, new, by=by, thread=approvals[0].thread) if new else []
+    return settled | {one.id: one for one in stored if one.status == "decided"}
+
+
+def _is_known(approval: Approval, decision: Decision) -> bool:
+    return approval.decision is decision or decision.type == EXPIRED

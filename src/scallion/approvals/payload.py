@@ -35,12 +35,16 @@ def payload(
     owner: str | None = None,
     expires_in: float | None = None,
     problem: str | None = None,
+    who: Mapping[str, Any] | None = None,
+    on_expire: str = "reject",
 ) -> dict[str, Any]:
     """The interrupt's value for one approval: plain JSON data.
 
     `layer`: the filter that asks, empty for a tool. `bound`: what else must be the same at the resume. `problem`: why
-    it is asked again. `expires_in`: seconds; a saver with a clock of its own counts them by that.
+    it is asked again. `expires_in`: seconds; a saver with a clock of its own counts them by that. `who`: what a policy
+    says about people; it and `on_expire` are left out where they have their defaults.
     """
+    said = ({"who": dict(who)} if who else {}) | ({"on_expire": on_expire} if on_expire != "reject" else {})
     call = call or {}
     now = datetime.now(UTC)
     return {
@@ -63,6 +67,7 @@ def payload(
         "expires_in": expires_in,
         "expires_at": (now + timedelta(seconds=expires_in)).isoformat() if expires_in is not None else None,
         "problem": problem,
+        **said,
     }
 
 
@@ -83,6 +88,8 @@ def approval(interrupt_id: str, value: Any, thread: str, response_schema: Any = 
 
 
 def _ours(interrupt_id: str, value: Mapping[str, Any], thread: str) -> Approval:
+    who = value.get("who") or {}
+    names = who.get("deciders")
     return Approval(
         id=interrupt_id,
         thread=thread,
@@ -100,6 +107,10 @@ def _ours(interrupt_id: str, value: Mapping[str, Any], thread: str) -> Approval:
         requested_by=value["requested_by"],
         created_at=datetime.fromisoformat(value["created_at"]),
         expires_at=datetime.fromisoformat(value["expires_at"]) if value["expires_at"] else None,
+        deciders=None if names is None else tuple(names),
+        not_requester=bool(who.get("not_requester")),
+        quorum=int(who.get("quorum", 1)),
+        on_expire=str(value.get("on_expire", "reject")),
     )
 
 

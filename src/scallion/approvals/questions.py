@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from scallion.approvals import hitl, payload
+from scallion.approvals import deciders, hitl, payload
 from scallion.values import Approval, Decision
 
 
@@ -84,29 +84,39 @@ def read(id: str, text: str) -> Question:
 
 
 def answers(
-    decided: Iterable[tuple[Question, Decision]], *, plain: Callable[[Decision], Any] | None = None
+    decided: Iterable[tuple[Question, Approval]], *, plain: Callable[[Decision], Any] | None = None
 ) -> dict[str, Any]:
     """What each interrupt resumes with, by its id; one that waits for another decision is left out.
 
+    The approvals are those of the questions, and decided.
+
     `plain`: what a question that is neither ours nor LangChain's resumes with, by default the bare answer.
     """
-    together: dict[str, list[tuple[Question, Decision]]] = {}
-    for question, decision in decided:
-        together.setdefault(question.interrupt, []).append((question, decision))
+    together: dict[str, list[tuple[Question, Approval]]] = {}
+    for question, approval in decided:
+        together.setdefault(question.interrupt, []).append((question, approval))
     whole = {id: pairs for id, pairs in together.items() if len(pairs) == pairs[0][0].parts}
     return {id: _answer(pairs, plain or _bare) for id, pairs in whole.items()}
 
 
-def _answer(pairs: list[tuple[Question, Decision]], plain: Callable[[Decision], Any]) -> Any:
-    question, decision = pairs[0]
+def _answer(pairs: list[tuple[Question, Approval]], plain: Callable[[Decision], Any]) -> Any:
+    question, approval = pairs[0]
+    decision = _decision(approval)
     if payload.is_ours(question.value):
-        return decision.to_json()
+        names = deciders.behind(approval)
+        return decision.to_json() | ({"by": names} if names else {})
     if hitl.is_batched(question.value):
         in_order = sorted(pairs, key=lambda pair: pair[0].part)
-        return {"decisions": [hitl.decision(one, asked.value["action_requests"][0]) for asked, one in in_order]}
+        given = [hitl.decision(_decision(one), asked.value["action_requests"][0]) for asked, one in in_order]
+        return {"decisions": given}
     if hitl.is_per_call(question.value):
         return hitl.decision(decision, question.value)
     return plain(decision)
+
+
+def _decision(approval: Approval) -> Decision:
+    assert approval.decision is not None
+    return approval.decision
 
 
 def _bare(decision: Decision) -> Any:

@@ -12,7 +12,7 @@ from scallion.cli.editing import GivenUp, answer, edited
 from scallion.cli.failure import describe
 from scallion.cli.output import console
 from scallion.errors import AlreadyDecided, DecisionError, InvalidDecision
-from scallion.inspect.card import card, heading, verdict
+from scallion.inspect.card import card, heading, outcome, verdict
 from scallion.inspect.escape import one_line
 from scallion.values import Approval, Decision, DecisionType
 
@@ -53,6 +53,9 @@ class Cards:
             if approval.status == "decided":
                 _say("decided already", approval)
                 decided = True
+            elif approval.status == "expired":
+                click.echo(f"expired: {one_line(heading(approval))}; nobody decided in time")
+                decided = True
             elif approval.id not in self._left:
                 decided = self._one(approval) or decided
         return decided
@@ -79,10 +82,15 @@ class Cards:
             _say("recorded", approval.replace(decision=decision, decided_by=self._by))
             return True
         try:
-            _say("recorded", self._ledger.decide(approval.id, decision, by=self._by))
+            now = self._ledger.decide(approval.id, decision, by=self._by)
         except DecisionError as error:  # somebody was first, or it expired meanwhile
             click.echo(f"not taken: {one_line(describe(error))}")
             return isinstance(error, AlreadyDecided) and error.status == "decided"
+        if now.decision is None:  # others have to agree
+            self._left.add(approval.id)
+            click.echo(f"recorded: {one_line(heading(now))}, {one_line(outcome(now, self._by))}")
+            return False
+        _say("recorded", now)
         return True
 
 

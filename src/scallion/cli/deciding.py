@@ -12,7 +12,7 @@ from scallion.cli.named import find
 from scallion.cli.options import by_option, database, database_option, json_option, place
 from scallion.cli.output import print_json
 from scallion.cli.remembering import Standing, standing, standing_options
-from scallion.inspect.card import heading
+from scallion.inspect.card import heading, outcome
 from scallion.inspect.escape import one_line
 from scallion.values import Approval, Decision
 
@@ -117,13 +117,13 @@ def edit(id: str, thread: str | None, by: str, as_json: bool, whole: str | None,
 @click.command()
 @_deciding
 def withdraw(id: str, thread: str | None, by: str, as_json: bool) -> None:
-    """Take back a decision that was not used yet; the approval is pending again."""
+    """Take back a decision that was not used yet, or your vote; the approval is pending again."""
     from scallion.inbox import Inbox
 
     with Inbox(database(), **place()) as inbox:
         shown = find(inbox, id, thread)
         approval = inbox.approvals.withdraw(shown.id, by=by, thread=shown.thread)
-    _told(approval, "pending again", as_json)
+    _told(approval, "pending again" if shown.decision else f"without the vote of {by}", as_json)
 
 
 def _decide(
@@ -134,20 +134,18 @@ def _decide(
     as_json: bool,
     rule: Standing | None = None,
 ) -> None:
-    from scallion.approvals.decisions import check
+    from scallion.approvals.decisions import check_open
     from scallion.inbox import Inbox
 
     with Inbox(database(), **place()) as inbox:
         shown = find(inbox, id, thread)
-        if shown.status != "pending":  # before an editor is opened for nothing
-            check(shown, Decision("approve"))
+        check_open(shown)  # before an editor is opened for nothing
         if rule is not None:
             rule.check(shown)
         approval = inbox.approvals.decide(shown.id, make(shown), by=by, thread=shown.thread)
-        if rule is not None:
+        if rule is not None and approval.decision is not None:  # a vote alone makes none
             rule.make(inbox, approval, by)
-    kind = approval.decision.type if approval.decision else ""
-    _told(approval, f"{kind}, by {approval.decided_by}", as_json)
+    _told(approval, outcome(approval, by), as_json)
 
 
 def _told(approval: Approval, what: str, as_json: bool) -> None:

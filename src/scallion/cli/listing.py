@@ -11,7 +11,7 @@ from scallion.cli.output import ago, print_json, print_table
 from scallion.errors import ConfigurationError
 from scallion.inspect.card import heading
 from scallion.inspect.escape import one_line
-from scallion.values import ApprovalKind
+from scallion.values import Approval, ApprovalKind
 
 if TYPE_CHECKING:
     from scallion.sql.sessions import Page
@@ -56,7 +56,7 @@ def pending(status: Any, check: str | None, limit: int, after: str | None, as_js
         print_json(document(page))
         return None
     rows = [
-        (one.id, one.thread, heading(one), _short(one.description), one.status, ago(one.created_at))
+        (one.id, one.thread, heading(one), _short(one.description), _standing(one), ago(one.created_at))
         for one in page.items
     ]
     print_table(("id", "thread", "about", "asks", "status", "age"), rows, "nothing is pending", page.next)
@@ -112,6 +112,16 @@ def _short(text: str) -> str:
     """The beginning; `show` and the cards have the whole."""
     line = one_line(text)
     return line if len(line) <= SHORT else f"{line[: SHORT - 1]}…"
+
+
+def _standing(one: Approval) -> str:
+    """The status, and what a decision waits for beside it."""
+    told: list[str] = [one.status]
+    if one.status == "pending":
+        told += ["overdue"] if one.overdue else []
+        told += [f"escalated to {one.escalated}"] if one.escalated else []
+        told += [f"{len(one.votes)} of {one.quorum} votes"] if one.quorum > 1 else []
+    return ", ".join(told)
 
 
 def document(page: Page[Any]) -> dict[str, Any]:

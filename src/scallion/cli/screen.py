@@ -46,6 +46,8 @@ class Screen:
                 self.line("✗ rejected by a person")
             case FilterActed(action="deny_by_rule"):
                 self.line("✗ denied by a standing rule")
+            case FilterActed(action="expired"):
+                self.line("✗ expired: nobody decided in time")
             case FilterActed(action="respond"):
                 self.line("✓ answered by a person")
 

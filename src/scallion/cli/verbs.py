@@ -23,6 +23,7 @@ VERBS = {
     "rerun": ("deciding", "Run a call again whose outcome is unknown, or that failed."),
     "stop": ("deciding", "Leave such a call alone, and end its turn."),
     "withdraw": ("deciding", "Take back a decision that was not used yet."),
+    "sweep": ("sweep", "End what has expired, and escalate what is to be."),
     "sessions": ("listing", "List the threads."),
     "show": ("showing", "Print a thread: its session, conversation and open approvals."),
     "rules": ("rules", "What is allowed or denied without asking: list, add, revoke."),

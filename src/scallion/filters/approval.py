@@ -42,6 +42,14 @@ class Approval(Filter):
             there = ", ".join(sorted(names)) or "none"
             raise ConfigurationError(f"filter {self.name!r} has a policy for {unknown[0]!r}, but the tools are {there}")
 
+    def check_saver(self, saver: Any) -> None:
+        """Raise ConfigurationError for a policy with votes or escalation, where nobody keeps them."""
+        super().check_saver(saver)
+        policies = [one for one in (*self._policies.values(), self._default) if one is not None]
+        if any(one.needs_ledger for one in policies) and not hasattr(saver, "approvals"):
+            told = f"filter {self.name!r} has a policy with a quorum or an escalation"
+            raise ConfigurationError(f"{told}: give a SQLCheckpointer as checkpointer=")
+
     def around_tool(self, request: ToolRequest, state: Any, next: Any) -> ToolReply:
         """Ask where the policy says so, and do what was decided."""
         verdicts, asked = verdicts_here(), was_asked()

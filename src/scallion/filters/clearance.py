@@ -12,7 +12,8 @@ from typing import Any
 
 from langchain_core.messages import ToolMessage
 
-from scallion.approvals.decisions import read
+from scallion.approvals.decisions import stored
+from scallion.approvals.forms import EXPIRED
 from scallion.errors import ConfigurationError
 from scallion.filters.journal import Frame
 from scallion.filters.pausing import ask_about, asked_before, take_standing
@@ -56,7 +57,7 @@ def decided(decision: Decision, request: ToolRequest) -> ToolRequest:
 def refused(record: Mapping[str, Any], request: ToolRequest, *, ran: bool) -> ToolReply:
     """What the model reads where a person, or a standing rule, refused the call."""
     if "rule" not in record:
-        return refusal(read(record["decision"]), request, ran=ran)
+        return refusal(stored(record["decision"]), request, ran=ran)
     call = request.call
     return ToolReply(ToolMessage(DENIED, tool_call_id=call["id"], name=call["name"], status="error"))
 
@@ -65,9 +66,7 @@ def refusal(decision: Decision, request: ToolRequest, *, ran: bool = False) -> T
     """What the model reads in place of a result; `ran`: the call ran before it was refused."""
     if decision.type == "respond":
         return answer(decision, request)
-    reason = f": {decision.message}" if decision.message else "."
-    what = "did not let this call run again; it ran before" if ran else "rejected this call; it did not run"
-    text = f"A person {what}{reason}"
+    text = _expired(ran) if decision.type == EXPIRED else _rejected(decision, ran)
     message = ToolMessage(text, tool_call_id=request.call["id"], name=request.call["name"], status="error")
     return ToolReply(message)
 
@@ -77,6 +76,17 @@ def answer(decision: Decision, request: ToolRequest) -> ToolReply:
     given = decision.message
     content = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
     return ToolReply(ToolMessage(content, tool_call_id=request.call["id"], name=request.call["name"]))
+
+
+def _rejected(decision: Decision, ran: bool) -> str:
+    reason = f": {decision.message}" if decision.message else "."
+    what = "did not let this call run again; it ran before" if ran else "rejected this call; it did not run"
+    return f"A person {what}{reason}"
+
+
+def _expired(ran: bool) -> str:
+    what = "The call did not run again; it ran before." if ran else "The call did not run."
+    return f"The request to approve this call expired: nobody answered in time, and nobody refused it. {what}"
 
 
 def with_notice(reply: ToolReply, args: Any, *, ran: bool) -> ToolReply:

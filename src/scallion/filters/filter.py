@@ -77,6 +77,13 @@ class Filter:
     def check_tools(self, names: frozenset[str]) -> None:
         """Raise ConfigurationError where the filter names tools that the agent does not have."""
 
+    def check_saver(self, saver: Any) -> None:
+        """Raise ConfigurationError where the agent's checkpointer, or its lack, does not allow what the filter does."""
+        if self.can_pause and saver is None:
+            raise ConfigurationError(f"filter {self.name!r} can pause: build the Agent with checkpointer=...")
+        if self.needs_effects and not hasattr(saver, "effects"):
+            raise ConfigurationError(f"filter {self.name!r} keeps a ledger: give a SQLCheckpointer as checkpointer=")
+
     def __repr__(self) -> str:
         hooks = [field for field in self._FIELDS[:4] if getattr(self, field) is not None]
         return f"{type(self).__name__}({self.name!r}: {', '.join(hooks)})"

@@ -6,15 +6,18 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from scallion.approvals import deciders
 from scallion.approvals.changed import asks_again, of_schema
+from scallion.approvals.deciders import signed
 from scallion.approvals.decisions import check_fit, read
+from scallion.approvals.forms import EXPIRED
 from scallion.approvals.payload import approval, payload
-from scallion.approvals.policy import Policy
+from scallion.approvals.policy import Policy, check_span
 from scallion.errors import ConfigurationError, InvalidDecision
 from scallion.events import FilterActed
 from scallion.filters.journal import Frame, current_frame
 from scallion.filters.verdicts import Verdicts
-from scallion.values import ApprovalKind, Decision, DecisionType, ToolRequest
+from scallion.values import EMPTY, ApprovalKind, Decision, DecisionType, ToolRequest
 
 
 def pause(
@@ -28,10 +31,12 @@ def pause(
     """Stop the turn until a person decides, and return the decision.
 
     May be called in a hook of any chain and in a tool. The code before it runs again on resume, so it must be
-    repeatable; what `next` gave is not computed again. `schema` is the JSON schema of a response, `expires_in` seconds.
+    repeatable; what `next` gave is not computed again. `schema` is the JSON schema of a response. After `expires_in`
+    seconds nobody can decide any more, and a resume returns a decision of type "expired".
     In the tool chain the approval shows the call. Raises ConfigurationError outside of a turn.
     """
     frame = _here()
+    check_span(expires_in, "pause(expires_in=...)")
     return _asked(frame, _question(frame, question, kind, tuple(allowed), schema, expires_in))
 
 
@@ -45,7 +50,8 @@ def ask_about(request: ToolRequest, policy: Policy, layer: str, remark: str = ""
     """Have a person decide `request`, for the gate named `layer`; `remark` says why it is asked about once more."""
     frame = _here()
     text = " ".join(filter(None, (remark, policy.description(request.call))))
-    now = _question(frame, text, "tool_call", tuple(policy.allowed), None, policy.expires_in, request, layer)
+    allowed = tuple(policy.allowed)
+    now = _question(frame, text, "tool_call", allowed, None, policy.expires_in, request, layer, policy.terms)
     return _asked(frame, now)
 
 
@@ -76,8 +82,9 @@ def take_standing(request: ToolRequest) -> Decision | None:
 
 def _as_shown(frame: Frame, request: ToolRequest, shown: Mapping[str, Any]) -> dict[str, Any]:
     """The question about the call as it is now, in the words of the one that was shown."""
-    allowed = tuple(shown["allowed"])
-    return _question(frame, shown["description"], "tool_call", allowed, None, None, request, shown.get("layer") or "")
+    allowed, layer = tuple(shown["allowed"]), shown.get("layer") or ""
+    terms = {name: shown[name] for name in ("who", "on_expire") if name in shown}
+    return _question(frame, shown["description"], "tool_call", allowed, None, None, request, layer, terms)
 
 
 def _here() -> Frame:
@@ -148,12 +155,21 @@ def is_of_gate(shown: Mapping[str, Any] | None) -> bool:
 
 def _decision(answer: Any, shown: Mapping[str, Any], now: Mapping[str, Any]) -> Decision:
     """The decision in an answer; raises InvalidDecision where it does not fit what was shown, or is not allowed now."""
+    asked = approval("", shown, "")
+    if isinstance(answer, Mapping) and answer.get("type") == EXPIRED:
+        if shown.get("expires_in") is None:
+            raise InvalidDecision("this does not expire")
+        return Decision(EXPIRED)
+    answer, names = signed(answer)
     decision = read(answer)
-    check_fit(approval("", shown, ""), decision)
+    check_fit(asked, decision)
+    deciders.check_all(asked, decision, names)
     if (difference := of_schema(shown["args_schema"], now["args_schema"])) is not None:
         raise InvalidDecision(f"{shown['name']} has changed: {difference}")
     if decision.type not in now["allowed"]:
         raise InvalidDecision(f"{decision.type!r} is not allowed any more")
+    if deciders.is_stricter(now.get("who") or {}, shown.get("who") or {}):
+        deciders.check_all(approval("", now, ""), decision, names)
     return decision
 
 
@@ -170,6 +186,7 @@ def _question(
     expires_in: float | timedelta | None,
     about: ToolRequest | None = None,
     layer: str | None = None,
+    terms: Mapping[str, Any] = EMPTY,
 ) -> dict[str, Any]:
     request = about or frame.request
     call = request.call if isinstance(request, ToolRequest) else None
@@ -187,6 +204,7 @@ def _question(
         requested_by=frame.run.subject.get("user"),
         owner=frame.run.subject.get("owner"),
         expires_in=seconds,
+        **terms,
     )
 
 

@@ -1,8 +1,9 @@
 """What people decided about one tool call, and what the gates let through: whoever runs the call has to keep to it.
 
 A record is plain data, kept with the journal of a chain that paused:
-`{"layer": who asked, "name": tool, "shown": arguments, "allowed": [...], "decision": {...}, "granted": arguments or
-None, "spent": bool}`, with `"rule": number` where no person decided, but a standing rule.
+`{"layer": who asked, "name": tool, "shown": arguments, "allowed": [...], "who": {...}, "decision": {...}, "granted":
+arguments or None, "spent": bool}`, with `"rule": number` where no person decided, but a standing rule. `who` is what
+the policy said about people.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from scallion.approvals.policy import Policy
+from scallion.approvals.policy import Policy, as_shown
 from scallion.values import Decision, ToolRequest
 
 Record = dict[str, Any]
@@ -108,7 +109,7 @@ class Verdicts:
             judged = passed[0].policy(request) if passed else None
             covered = not latest["spent"] and _is(request, latest["name"], latest["granted"])
             if not covered:
-                return Lacking(layer, judged or Policy(latest["allowed"]))
+                return Lacking(layer, judged or as_shown(latest))
             if latest["decision"]["type"] == "edit" and judged is not None and judged.is_stricter_than(latest):
                 return Lacking(layer, judged)
         return self._changed(request)
@@ -157,6 +158,7 @@ def _record(shown: Mapping[str, Any], layer: str, decision: Decision, allowed: S
         "shown": deepcopy(shown["args"]),
         "decision": decision.to_json(),
         "allowed": list(allowed),
+        "who": dict(shown.get("who") or {}),
         "granted": None if granted is None else deepcopy(dict(granted)),
     }
 

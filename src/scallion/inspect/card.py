@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from scallion.inspect.escape import one_line, printable
@@ -43,6 +44,14 @@ def verdict(approval: Approval) -> str:
     return one_line(f"{told}: {decision.message}" if decision.message else told)
 
 
+def outcome(approval: Approval, by: str) -> str:
+    """What came of a decision by this person: it holds, or it is a vote, and others have to agree."""
+    if approval.decision is not None:
+        return f"{approval.decision.type}, by {approval.decided_by}"
+    mine = next((vote.decision.type for vote in approval.votes if vote.by == by), "decision")
+    return f"{mine}, a vote of {by}; {approval.quorum} people have to decide the same"
+
+
 def _lines(approval: Approval) -> Iterator[str]:
     if approval.description:
         yield printable(approval.description)
@@ -53,7 +62,29 @@ def _lines(approval: Approval) -> Iterator[str]:
     yield one_line(f"thread {approval.thread} · may be decided: {', '.join(approval.allowed)}")
     if approval.requested_by:
         yield one_line(f"asked for by {approval.requested_by}")
+    yield from _people(approval)
     if approval.expires_at:
-        yield f"expires {approval.expires_at.isoformat(timespec='seconds')}"
+        yield one_line(_time(approval.expires_at, approval))
     if approval.decision is not None:
         yield f"{approval.status}: {verdict(approval)}"
+
+
+def _people(approval: Approval) -> Iterator[str]:
+    """Who may decide, and who has."""
+    if approval.deciders is not None:
+        yield one_line(f"by {' or '.join(dict.fromkeys(filter(None, (*approval.deciders, approval.escalated))))}")
+    if approval.not_requester:
+        yield "not by who asked for it"
+    if approval.quorum > 1:
+        yield f"{approval.quorum} people have to decide the same; {len(approval.votes)} voted so far"
+    for vote in approval.votes:
+        yield f"vote: {verdict(approval.replace(decision=vote.decision, decided_by=vote.by))}"
+
+
+def _time(moment: datetime, approval: Approval) -> str:
+    if approval.status == "expired":
+        return f"expired {moment.isoformat(timespec='seconds')}"
+    told = f"expires {moment.isoformat(timespec='seconds')}"
+    if approval.overdue:
+        told = f"overdue since {moment.isoformat(timespec='seconds')}, and still to be decided"
+    return told + (f"; escalated to {approval.escalated}" if approval.escalated else "")

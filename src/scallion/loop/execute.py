@@ -11,6 +11,7 @@ from langchain_core.tools import BaseTool
 from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
 
+from scallion.approvals.forms import EXPIRED
 from scallion.bridge import wait, waits_on_loop
 from scallion.errors import ConfigurationError
 from scallion.events import ToolFinished, ToolStarted
@@ -65,7 +66,7 @@ class ToolCallRunner:
         if tool is None:
             return _failed(call, "semantic", f"there is no tool named {call['name']!r}")
         if (tool.metadata or {}).get("external"):
-            return _external(call)
+            return _external(tool, call)
         emit, begun = frame.run.emit, time.monotonic()
         if emit is not None:
             emit(ToolStarted(str(call["id"]), call["name"]))
@@ -134,9 +135,12 @@ def _from_command(command: Any, call: Mapping[str, Any]) -> ToolReply:
     return ToolReply(message, update)
 
 
-def _external(call: Mapping[str, Any]) -> ToolReply:
+def _external(tool: BaseTool, call: Mapping[str, Any]) -> ToolReply:
     """The result that a person or a client gives for a tool that never runs here."""
-    decision = pause(f"{call['name']} runs elsewhere: give its result", kind="external_call", allowed=("respond",))
+    question, span = f"{call['name']} runs elsewhere: give its result", (tool.metadata or {}).get("expires_in")
+    decision = pause(question, kind="external_call", allowed=("respond",), expires_in=span)
+    if decision.type == EXPIRED:
+        return _failed(call, "environment", "the request for the result of this call expired: nobody gave it in time")
     content = decision.message if isinstance(decision.message, str | list) else str(decision.message)
     return ToolReply(ToolMessage(content, tool_call_id=call["id"], name=call["name"]))
 

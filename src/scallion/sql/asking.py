@@ -21,7 +21,7 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, insert, or_, sel
 
 from scallion.approvals import payload, questions
 from scallion.approvals.questions import Question
-from scallion.sql import ledger, names, sessions, telling
+from scallion.sql import ledger, names, sessions, telling, votes
 from scallion.sql.clock import to_micros
 from scallion.sql.ledger import PAYLOAD, question_of
 from scallion.sql.sessions import OPEN
@@ -107,8 +107,9 @@ def _ask_one(
         bound["payload"] = row["payload"]
         conn.execute(update(t.approvals).where(this, t.approvals.c.status.in_(OPEN)).values(bound))
     elif _words(known[1]) != _words(plain):  # asked again with other words, and nobody has answered the old ones
-        reworded = conn.execute(update(t.approvals).where(this, t.approvals.c.status == "pending").values(row))
-        if reworded.rowcount:
+        anew = {"escalated": None, **row}
+        if conn.execute(update(t.approvals).where(this, t.approvals.c.status == "pending").values(anew)).rowcount:
+            votes.forget(conn, t, session, [question.id])
             telling.asked(conn, t, session, question.id, now)
 
 
@@ -119,9 +120,10 @@ def _forget_closed(conn: Connection, t: Tables, session: int, place: Place, ids:
     """
     a, s = t.approvals.c, t.sessions.c
     closed = and_(a.session == session, a.id.in_(ids), a.status.not_in(OPEN), a.root != place.root)
-    found = conn.execute(select(a.no, s.head).join(t.sessions, s.no == a.session).where(closed)).all()
-    if again := [no for no, head in found if place.root >= (head or "")]:
+    found = conn.execute(select(a.no, a.id, s.head).join(t.sessions, s.no == a.session).where(closed)).all()
+    if again := {no: id for no, id, head in found if place.root >= (head or "")}:
         conn.execute(delete(t.approvals).where(a.no.in_(again)))
+        votes.forget(conn, t, session, list(again.values()))
 
 
 def _words(question: Question) -> Any:
@@ -140,6 +142,7 @@ def _row(question: Question, place: Place, now: Any) -> dict[str, Any]:
         "owner": names.fitting(place.owner or asked.owner),
         "requested_by": names.fitting(asked.requested_by or place.user),
         "expires": _expiry(question.value, asked, now),
+        "on_expire": names.fitting(None if asked.on_expire == "reject" else asked.on_expire),
     }
 
 

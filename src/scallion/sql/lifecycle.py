@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Table, and_, delete, func, insert, literal, select, tuple_, update
 
-from scallion.sql import checkpoints, items, ledger, lineage, resealing, sessions, writes
+from scallion.sql import checkpoints, items, ledger, lineage, resealing, sessions, votes, writes
 from scallion.sql.encoding import is_runs, references, runs
 from scallion.sql.tables import Tables
 
@@ -113,7 +113,8 @@ def copy(conn: Connection, t: Tables, source: str, target: str, now: Any, owner:
     # All numbers in them are the session's own. With its effects a copy knows what it must not do again.
     for name in ("items", "entries", "checkpoints", "writes", "effects", "inbound"):
         _copy_rows(conn, t, name, old, new)
-    _copy_rows(conn, t, "approvals", old, new, t.approvals.c.status.in_(sessions.OPEN))
+    _copy_rows(conn, t, "approvals", old, new, sessions.waits(t))
+    _copy_rows(conn, t, "votes", old, new, votes.are_open(t, old))
     _copy_tags(conn, t, old, new)
     names = (
         "owner", "agent", "title", "preview", "message_count", "bytes", "head", "progress", "status", "item_count",

@@ -60,7 +60,7 @@ def _heads(conn: Connection, t: Tables, session: int) -> list[Key]:
     """The newest checkpoints and those with open approvals, callers before what they called."""
     c, a = t.checkpoints.c, t.approvals.c
     newest = select(c.ns, func.max(c.id)).where(c.session == session).group_by(c.ns)
-    waiting = select(a.ns, a.checkpoint, a.root).where(a.session == session, a.status.in_(sessions.OPEN))
+    waiting = select(a.ns, a.checkpoint, a.root).where(a.session == session, sessions.waits(t))
     found = {(ns, id) for ns, id in conn.execute(newest)}
     for ns, id, root in conn.execute(waiting):
         found |= {(ns, id), ("", root)}

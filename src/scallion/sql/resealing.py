@@ -38,6 +38,7 @@ SEALED = {
     "approvals": Sealed(("id",), texts=("payload", "decision")),
     "effects": Sealed(("call", "attempt"), bytes=("result",)),
     "inbound": Sealed(("created",), bytes=("message",)),
+    "votes": Sealed(("approval", "by"), texts=("decision",)),
     "sessions": Sealed((), texts=("title", "preview")),
 }
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from scallion.approvals import questions
+from scallion.approvals.forms import EXPIRED
 from scallion.errors import DecisionError, NotPaused
-from scallion.sql import ledger
-from scallion.sql.sessions import OPEN
+from scallion.sql import ledger, sessions
 from scallion.sql.tables import Tables
+from scallion.values import Approval, Decision
 
 if TYPE_CHECKING:
     from langgraph.types import Command
@@ -18,27 +19,33 @@ if TYPE_CHECKING:
     from scallion.sql.views import Approvals
 
 
-def answers(conn: Connection, t: Tables, thread: str, owner: str | None = None) -> dict[str, Any]:
+def answers(conn: Connection, t: Tables, now: Any, thread: str, owner: str | None = None) -> dict[str, Any]:
     """What the interrupts of the thread resume with, by their ids, as far as all about them is decided.
 
     What a task took before it failed is left out, as LangGraph keeps it: without an answer the graph goes on with that.
     Raises NotPaused where nothing is open, DecisionError where nothing is decided.
     """
     a = t.approvals.c
-    query = select(a.session, a.id, a.payload, a.decision).join(t.sessions, t.sessions.c.no == a.session).order_by(a.no)
-    query = query.where(t.sessions.c.thread == thread, a.status.in_(OPEN))
+    query = ledger.rows(t, now).where(t.sessions.c.thread == thread, sessions.waits(t)).order_by(a.no)
     if owner is not None:
         query = query.where(a.owner == owner)
     rows = conn.execute(query).all()
     if not rows:
         raise NotPaused(thread)
-    asked = [(ledger.question_of(t, row), ledger.decision_of(t, row)) for row in rows]
-    new = [(question, decision) for question, decision in asked if decision is not None and not question.taken]
+    asked = list(
+        zip((ledger.question_of(t, row) for row in rows), map(_timed, ledger.read(conn, t, rows)), strict=True)
+    )
+    new = [(question, one) for question, one in asked if one.decision is not None and not question.taken]
     found = questions.answers(new)
     if not found and not any(question.taken for question, _ in asked):
-        waiting = sum(decision is None for _, decision in asked)
+        waiting = sum(one.decision is None for _, one in asked)
         raise DecisionError(f"thread {thread!r} waits for {waiting} decision(s): decide before it goes on")
     return found
+
+
+def _timed(approval: Approval) -> Approval:
+    """What has expired is answered by time."""
+    return approval.replace(decision=Decision(EXPIRED)) if approval.status == "expired" else approval
 
 
 class Resuming:

@@ -8,7 +8,7 @@ from datetime import datetime
 from secrets import randbits
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args
 
-from sqlalchemy import Connection, Insert, Row, and_, case, delete, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Insert, Row, and_, case, delete, func, insert, or_, select, update
 
 from scallion.errors import ConfigurationError, LeaseLost, StorageError
 from scallion.sql import audit, holders, keyring, names, owners
@@ -182,12 +182,19 @@ def recount(conn: Connection, t: Tables, no: int) -> None:
     """Bring the counts of approvals and the status that follows from them up to date."""
     a = t.approvals.c
     counted = select(func.count(case((a.status == "pending", 1))), func.count())
-    counted = counted.where(a.session == no, a.status.in_(OPEN))
+    counted = counted.where(a.session == no, waits(t))
     pending, opened = conn.execute(counted).one()
     status = "paused" if opened else t.sessions.c.progress
     conn.execute(
         update(t.sessions).where(t.sessions.c.no == no).values(pending_count=pending, open_count=opened, status=status)
     )
+
+
+def waits(t: Tables) -> ColumnElement[bool]:
+    """Whether the thread waits at an approval: it is open, or it has expired and the thread did not go on since."""
+    a, s = t.approvals.c, t.sessions.c
+    head = select(s.head).where(s.no == a.session).correlate(t.approvals).scalar_subquery()
+    return or_(a.status.in_(OPEN), and_(a.status == "expired", a.root == head))
 
 
 def status(conn: Connection, t: Tables, thread: str, owner: str | None = None) -> SessionStatus | None:

@@ -252,6 +252,7 @@ def _approvals(metadata: MetaData, prefix: str) -> Table:
         Column("decided_by", exact(255)),
         Column("decided", BigInteger),
         Column("escalated", exact(255)),
+        Column("on_expire", exact(255)),  # null: it is then expired
         UniqueConstraint("session", "id", name=f"{prefix}approvals_session"),
         Index(f"{prefix}approvals_id", "id"),
         Index(f"{prefix}approvals_status", "status", "no"),
@@ -259,6 +260,7 @@ def _approvals(metadata: MetaData, prefix: str) -> Table:
         Index(f"{prefix}approvals_open", "session", "status", "no"),
         Index(f"{prefix}approvals_tool", "tool", "status", "no"),
         Index(f"{prefix}approvals_kind", "kind", "status", "no"),
+        Index(f"{prefix}approvals_expires", "status", "expires", "no"),
         sqlite_autoincrement=True,
     )
 

@@ -10,16 +10,17 @@ from typing import Any
 from sqlalchemy import Connection
 
 from scallion.errors import ConfigurationError
-from scallion.sql import clock, ledger, lines, names, owners, resuming, sessions
+from scallion.sql import clock, deciding, ledger, lines, names, owners, resuming, sessions
+from scallion.sql.expiring import Sweeping
 from scallion.sql.failures import Work
 from scallion.sql.lines import Spool
 from scallion.sql.sessions import Page, Session, SessionOrder
-from scallion.sql.view import Leased, View
+from scallion.sql.view import View
 from scallion.values import Approval, ApprovalStatus
 
 
 @dataclass(frozen=True)
-class Approvals(Leased):
+class Approvals(Sweeping):
     """The approvals of every thread of a database."""
 
     def list(
@@ -62,9 +63,10 @@ class Approvals(Leased):
         return await self.database.arun(self._get(id, thread))
 
     def decide(self, id: str, decision: Any, by: str | None = None, *, thread: str | None = None) -> Approval:
-        """Store the decision, if it fits and nobody was first.
+        """Store the decision, if it fits, this person may decide, and nobody was first.
 
-        `decision`: a Decision or its JSON. `thread` tells copies of a thread apart.
+        `decision`: a Decision or its JSON. `thread` tells copies of a thread apart. Where several people have to agree,
+        the approval is pending until they have, and `votes` says who has.
         Raises UnknownApproval, InvalidDecision, AlreadyDecided or ApprovalExpired; then nothing was stored.
         """
         return self.decide_all({names.text("approval id", id): decision}, by, thread=thread)[0]
@@ -88,7 +90,7 @@ class Approvals(Leased):
         return await self.database.arun(work, write=True, unsure=unsure)
 
     def withdraw(self, id: str, by: str | None = None, *, thread: str | None = None) -> Approval:
-        """Take a decision back that was not used yet. Raises UnknownApproval, or DecisionError if there is none."""
+        """Take a decision back that was not used yet, or one's vote. Raises UnknownApproval, DecisionError if none."""
         work, unsure = self._withdraw(id, by, thread)
         return self.database.run(work, write=True, unsure=unsure)
 
@@ -103,10 +105,12 @@ class Approvals(Leased):
         Plain data, for whoever has no `Command` but a server that takes it. Raises NotPaused where nothing is open,
         DecisionError where nothing is decided.
         """
+        self.sweep(thread=thread)
         return self.database.run(self._answers(thread))
 
     async def aanswers(self, thread: str) -> dict[str, Any]:
         """As `answers`."""
+        await self.asweep(thread=thread)
         return await self.database.arun(self._answers(thread))
 
     def close(self, thread: str, status: ApprovalStatus) -> int:
@@ -153,16 +157,16 @@ class Approvals(Leased):
         def work(conn: Connection) -> Sequence[Approval]:
             self._check_lease(conn)
             tried.append(clock.read(conn, self.database.clock))
-            return ledger.decide(conn, self.database.tables, decisions, tried[-1], **wanted)
+            return deciding.decide(conn, self.database.tables, decisions, tried[-1], **wanted)
 
         def unsure(conn: Connection) -> Sequence[Approval]:  # nobody is to be told that they were first themselves
-            return ledger.decided(conn, self.database.tables, decisions, tried[-1], **wanted) or work(conn)
+            return deciding.decided(conn, self.database.tables, decisions, tried[-1], **wanted) or work(conn)
 
         return work, unsure
 
     def _answers(self, thread: str) -> Work[dict[str, Any]]:
         thread = names.text("thread id", thread)
-        return lambda conn: resuming.answers(conn, self.database.tables, thread, self.owner)
+        return lambda conn: resuming.answers(conn, self.database.tables, self._now(conn), thread, self.owner)
 
     def _withdraw(self, id: str, by: str | None, thread: str | None) -> tuple[Work[Approval], Work[Approval]]:
         id, thread = names.text("approval id", id), names.optional("thread id", thread)
@@ -171,11 +175,12 @@ class Approvals(Leased):
         def work(conn: Connection) -> Approval:
             self._check_lease(conn)
             now = self._now(conn)
-            return ledger.withdraw(conn, self.database.tables, id, now, by=by, thread=thread, owner=self.owner)
+            return deciding.withdraw(conn, self.database.tables, id, now, by=by, thread=thread, owner=self.owner)
 
         def unsure(conn: Connection) -> Approval:
             found = self._get(id, thread)(conn)
-            return found if found.status == "pending" else work(conn)
+            is_done = found.status == "pending" and all(vote.by != by for vote in found.votes)
+            return found if is_done else work(conn)
 
         return work, unsure
 
