@@ -26,7 +26,19 @@ from sqlalchemy import delete, event, insert, select, update
 from tests.hitl.harness import desk, elsewhere, until
 from tests.hitl.killing import all_killed, die
 
-from scallion import Agent, NotSerializable, Paused, Policy, SQLCheckpointer, ThreadBusy, approve, filters
+from scallion import (
+    Agent,
+    Completed,
+    Filter,
+    NotSerializable,
+    Paused,
+    Policy,
+    SQLCheckpointer,
+    ThreadBusy,
+    approve,
+    filters,
+    pause,
+)
 from scallion.errors import ThreadError
 from scallion.sql.doctor import doctor as module
 from scallion.sql.doctor import standing
@@ -469,6 +481,27 @@ class TestTurns:
         assert sql.doctor.repair("t", give_up=True) == []
         assert graph.get_state(CONFIG).tasks
 
+    def test_a_turn_that_was_not_committed(self, sql: SQLCheckpointer) -> None:
+        """Its loop has come to its end, and its process with it."""
+
+        def dies_behind(request: Any, state: Any, next: Any) -> Any:
+            reply = next(request)
+            if not freed:
+                raise KeyboardInterrupt
+            return reply
+
+        freed: list[bool] = []
+        agent = Agent(ScriptedModel(["done"]), filters=[Filter("last", around_turn=dies_behind)], checkpointer=sql)
+        with pytest.raises(KeyboardInterrupt):
+            agent.invoke("go", thread="t")
+        (found,) = sql.doctor.list().items
+        assert (found.kind, found.what) == ("half_written", "its turn came to its end and was not committed")
+        freed.append(True)
+        recovered = agent.recover("t")
+        assert isinstance(recovered, Completed)
+        assert recovered.answer == "done"
+        assert sql.doctor.list().items == []
+
     def test_a_turn_that_failed(self, sql: SQLCheckpointer) -> None:
         agent = Agent(ScriptedModel([ValueError("no")]), checkpointer=sql)
         with pytest.raises(Exception, match="ValueError"):
@@ -521,6 +554,26 @@ class TestApprovals:
         assert again.replace(created_at=None) == paused.approvals[0].replace(created_at=None)
         saver.approvals.decide(again.id, approve(), by="ana")
         assert agent.resume("t").answer == "done"
+
+    def test_a_pause_around_a_turn(self, sql: SQLCheckpointer) -> None:
+        """Is no other: its approval comes back, and the answer is released."""
+
+        def release(request: Any, state: Any, next: Any) -> Any:
+            reply = next(request)
+            pause("Release it?", allowed=("approve", "reject"))
+            return reply
+
+        agent = Agent(ScriptedModel(["done"]), filters=[Filter("release", around_turn=release)], checkpointer=sql)
+        paused = agent.invoke("go", thread="t")
+        assert isinstance(paused, Paused)
+        assert sql.doctor.list().items == []
+        before = rows(sql, "id", "ns", "checkpoint", "root", "task", "status")
+        harm(sql, delete(sql.database.tables.approvals))
+        assert kinds(sql.doctor.repair("t")) == ["pause_without_approval"]
+        assert rows(sql, "id", "ns", "checkpoint", "root", "task", "status") == before
+        result = agent.resume("t", approve(), by="ana")
+        assert isinstance(result, Completed)
+        assert sql.doctor.list().items == []
 
     @pytest.mark.parametrize("shape", SHAPES)
     @pytest.mark.parametrize("durability", ["sync", "exit"])

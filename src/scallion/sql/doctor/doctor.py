@@ -132,7 +132,7 @@ class Doctor:
             return Examination([*expired(row), unread(row, str(error))])
         if row.head is not None and head is None and not row.is_held:
             return Examination()  # deleted while it was looked at
-        known = self._known(row, head) if head is not None and head.asked else set()
+        known = self._known(row, head) if head is not None else set()
         return examine(row, head, known, partial(self._waits, row))
 
     def _head(self, thread: str) -> Head | None:
@@ -155,6 +155,10 @@ class Doctor:
         return heads.added_up(channel, [*seed, *(value for _, _, value in past["writes"])])
 
     def _known(self, row: Standing, head: Head) -> set[str]:
+        """The questions of the head that have a row, be it closed; those that are read already may be all of them."""
+        known = {one.id for one in row.open if one.root == head.id}
+        if {question.id for those in head.asked.values() for question in those} <= known:
+            return known
         return self._run(lambda conn: standing.asked_at(conn, self._tables, row.no, head.id))
 
     def _waits(self, row: Standing, opened: Opened) -> bool:
