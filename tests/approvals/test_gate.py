@@ -310,3 +310,19 @@ def test_the_payload_can_be_read_by_a_langchain_client(drive: Drive, sql: Any) -
     value: Mapping[str, Any] = one.value
     assert (value["type"], value["tool_call_id"], value["name"]) == ("tool_approval", "c1", "refund")
     assert (value["args"], value["description"]) == ({"order": 1}, "The agent wants to call refund.")
+
+
+@pytest.mark.timeout(30, method="thread")
+def test_more_calls_than_there_are_threads_pause(drive: Drive, any_saver: Any) -> None:
+    """LangGraph has four threads more than processors; each of these calls has to keep something as it pauses."""
+    desk, calls = Desk(), [call("look", f"c{n}", order=n) for n in range(40)]
+    driver = drive(build(desk, any_saver, filters.approval({"look": True}), *calls))
+    result, _ = driver.start("look", thread="t")
+    assert isinstance(result, Paused)
+    assert len(result.approvals) == 40
+    result, _ = driver.resume("t", {result.approvals[0].id: approve()})
+    assert isinstance(result, Paused)
+    assert len(result.approvals) == 39
+    result, _ = driver.resume("t", approve())
+    assert isinstance(result, Completed)
+    assert len(results(result.messages)) == 40

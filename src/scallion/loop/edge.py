@@ -24,7 +24,14 @@ from scallion.filters.pausing import is_of_gate
 from scallion.filters.state import StateRules, States
 from scallion.filters.verdicts import Verdicts
 from scallion.loop.invocation import Invocation
-from scallion.loop.platform import counting_interrupts, given_answers, has_checkpointer, restate_answers, restored
+from scallion.loop.platform import (
+    counting_interrupts,
+    given_answers,
+    has_checkpointer,
+    restate_answers,
+    restored,
+    tasks_at_once,
+)
 
 Journal = dict[str, Any]
 
@@ -36,7 +43,8 @@ def _keep(journal: Journal | None) -> Journal | None:
 
 def keep(journal: Journal | None) -> Journal:
     """Store `journal` for the running task; a task that runs again gets back what it kept at this place."""
-    future = _keep(journal)  # one task for both colours: a pause of one is resumed in the other
+    with tasks_at_once():
+        future = _keep(journal)  # one task for both colours: a pause of one is resumed in the other
     kept: Any = wait(future) if waits_on_loop() else future.result()
     return kept  # type: ignore[no-any-return]
 

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from contextvars import Token
+from functools import partial
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.errors import GraphInterrupt
+from langgraph.pregel._runner import _call as _sync_call
 from langgraph.types import interrupt
 
 SCRATCHPAD = "__pregel_scratchpad"
@@ -22,6 +25,7 @@ RUNTIME = "__pregel_runtime"
 CHECKPOINTER = "__pregel_checkpointer"
 DURABILITY = "__pregel_durability"
 SEND = "__pregel_send"
+CALL = "__pregel_call"
 RESUME = "__resume__"
 RESUME_MAP = "__pregel_resume_map"
 PLACE = ("thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map")
@@ -109,6 +113,36 @@ def counting_interrupts(config: RunnableConfig, ordinal: Callable[[], int]) -> t
     pad = dataclasses.replace(pad, interrupt_counter=ordinal, get_null_resume=lambda consume=False: None)
     patched = cast("RunnableConfig", {**config, "configurable": {**configurable, SCRATCHPAD: pad}})
     return patched, var_child_runnable_config.set(patched)
+
+
+@contextmanager
+def tasks_at_once() -> Iterator[None]:
+    """Within the block a `@task` of a sync run is done where it is called, not in LangGraph's few threads.
+
+    A batch of calls that all wait for such a task would otherwise hold every thread that could do it, for ever.
+    """
+    config = current_config()
+    call = config["configurable"].get(CALL)
+    if call is None or getattr(call, "func", None) is not _sync_call:
+        yield
+        return
+    here = partial(call, submit=lambda: _done)
+    patched = {**config, "configurable": {**config["configurable"], CALL: here}}
+    token = var_child_runnable_config.set(cast("RunnableConfig", patched))
+    try:
+        yield
+    finally:
+        var_child_runnable_config.reset(token)
+
+
+def _done(function: Callable[..., Any], *args: Any, **options: Any) -> Future[Any]:
+    """The future of what is done now; the options that say when are LangGraph's own."""
+    future: Future[Any] = Future()
+    try:
+        future.set_result(function(*args, **{key: value for key, value in options.items() if key[:2] != "__"}))
+    except BaseException as error:
+        future.set_exception(error)
+    return future
 
 
 def restored(token: Token[Any] | None) -> None:
