@@ -6,7 +6,9 @@ import asyncio
 import json
 import tracemalloc
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -145,6 +147,27 @@ def test_a_long_audit_is_read_in_portions(saver: SQLCheckpointer, monkeypatch: p
         lines = list(saver.audit.export())
         assert verify(lines) == found
         assert asyncio.run(_all(saver.audit.aexport())) == lines
+
+
+@one_of_each
+def test_what_is_written_meanwhile_is_no_break(saver: SQLCheckpointer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scallion.sql.auditing.PORTION", 20)
+    stop = Event()
+
+    def write(n: int) -> None:
+        while not stop.is_set():
+            add(saver.database, 2, f"t{n}")
+
+    with ThreadPoolExecutor(3) as threads:
+        writing = [threads.submit(write, n) for n in range(3)]
+        try:
+            for _ in range(6):
+                found, again = saver.audit.verify(), verify(saver.audit.export())
+                assert (found.reason, again.reason, found.rows <= again.rows) == (None, None, True)
+        finally:
+            stop.set()
+    assert not any(one.exception() for one in writing)
+    assert saver.audit.verify(since=again.head).rows > again.rows
 
 
 async def _all(lines: Any) -> list[str]:

@@ -13,9 +13,11 @@ import pytest
 from checkpoints.databases import counted, one_of_each
 from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
-from modes import Drive
+from modes import MODES, Drive
 from scenes import Desk, asks, call, results
 from sqlalchemy import select, update
+from tests.hitl.killing import all_killed, dying
+from tests.modes import Driver, Mode
 
 from scallion import (
     Agent,
@@ -36,6 +38,7 @@ from scallion import (
 )
 from scallion.approvals.rules import Asked, Ruling
 from scallion.errors import DecisionError
+from scallion.sql.standing import Rules
 from scallion.testing import ScriptedModel
 
 SCHEMA = {"type": "object", "properties": {"order": {"type": "integer"}}, "required": ["order"]}
@@ -47,9 +50,15 @@ def build(
 ) -> Agent:
     """An agent that makes these calls, all of them behind a gate, and then ends."""
     gate = filters.approval(default=options.pop("policy", True))
-    model = ScriptedModel([asks(*(calls or [call("refund", order=1)])), *["end"] * options.pop("ends", 1)])
+    says = [asks(*(calls or [call("refund", order=1)])), *["end"] * options.pop("ends", 1)]
+    model = ScriptedModel(options.pop("script", says))
     tools = options.pop("tools", (desk or Desk()).tools)
     return Agent(model, tools=tools, filters=[*outside, gate, *inside], checkpointer=saver, **options)
+
+
+def refunds(messages: Any) -> Any:
+    """A model that makes one call after each message."""
+    return "end" if messages[-1].type == "tool" else asks(call("refund", order=1))
 
 
 def asked(n: int = 0, *, tool: str = "refund", thread: str = "t", **args: Any) -> Asked:
@@ -135,12 +144,19 @@ class TestWhatARuleSays:
         assert list(outcomes.values()) == [Completed, Paused, Completed, Paused]
 
     def test_where_the_policy_says_who_decides_a_rule_does_not_allow_but_denies(self, sql: SQLCheckpointer) -> None:
+        people: list[dict[str, Any]] = [{"deciders": ["ana"]}, {"not_requester": True}, {"quorum": 2}]
+        policies = [Policy(allowed=("edit", "reject")), *(Policy(**one) for one in people)]
         sql.rules.add("refund", by="ana")
-        policy = Policy(allowed=("edit", "reject"))
-        assert isinstance(build(sql, policy=policy).invoke("go", thread="t1"), Paused)
+        for n, policy in enumerate(policies):
+            paused = build(sql, policy=policy).invoke("go", thread=f"t{n}", user="bo")
+            with pytest.raises(DecisionError, match="makes no rule"):
+                sql.rules.add_from(paused.approvals[0].id, by="ana")
         assert [one.used for one in sql.rules.list().items] == [0]
-        sql.rules.add("refund", "deny", by="ana")
-        assert isinstance(build(sql, policy=policy).invoke("go", thread="t2"), Completed)
+        sql.rules.add_from(paused.approvals[0].id, "always", verdict="deny", by="ana")
+        desk = Desk()
+        for n, policy in enumerate(policies):
+            assert isinstance(build(sql, policy=policy, desk=desk).invoke("go", thread=f"u{n}", user="bo"), Completed)
+        assert not desk.ran
 
     def test_other_savers_have_no_rules(self, drive: Drive) -> None:
         assert isinstance(drive(build(InMemorySaver())).start("go", thread="t")[0], Paused)
@@ -278,6 +294,42 @@ def test_fifty_at_once_use_no_more_than_there_are(saver: SQLCheckpointer) -> Non
     assert {saver.rules.use(asked(n)) for n, one in enumerate(found) if one} == {one for one in found if one}
     assert saver.rules.use(asked(99)) is None
     assert not saver.rules.list().items
+
+
+@one_of_each
+def test_turns_at_once_use_no_more_than_there_are(saver: SQLCheckpointer) -> None:
+    """The others are asked about."""
+    desk = Desk()
+    agent = build(saver, desk=desk, script=refunds)
+    saver.rules.add("refund", by="ana", uses=5)
+    with ThreadPoolExecutor(12) as threads:
+        found = list(threads.map(lambda n: type(agent.invoke("go", thread=f"t{n}")), range(12)))
+    assert (found.count(Completed), found.count(Paused), len(desk.ran)) == (5, 7, 5)
+    assert len(saver.approvals.list().items) == 7
+
+
+def rules_and_dies(url: str, mode: Mode, after: bool) -> None:
+    """A turn whose process is killed when a rule is asked, or right after it was used."""
+    with dying(Rules, "use", after=after):
+        Driver(build(SQLCheckpointer(url), script=refunds), mode).start("go", thread=f"{mode} {after}")
+
+
+@one_of_each
+def test_a_process_that_is_killed_behind_a_use_does_not_use_it_twice(saver: SQLCheckpointer, database: str) -> None:
+    """And what was allowed stays so, though the rule was revoked before the thread goes on."""
+    saver.setup()
+    modes = MODES if saver.database.is_sqlite else MODES[-1:]  # a process of its own takes long
+    jobs = [(database, mode, True) for mode in modes] + [(database, "invoke", False)]
+    rule = saver.rules.add("refund", by="ana", uses=len(jobs))
+    all_killed(rules_and_dies, jobs)
+    assert saver.rules.revoke(rule.id, by="bo").used == len(modes)
+    desk = Desk()
+    for _, mode, after in jobs:
+        result, _ = Driver(build(saver, desk=desk, script=refunds), mode).resume(f"{mode} {after}")
+        assert isinstance(result, Completed if after else Paused)
+    assert desk.ran == ["refund 1"] * len(modes)
+    assert [(one.used, one.uses_left) for one in saver.rules.list(ended=True).items] == [(len(modes), 1)]
+    assert len(saver.audit.list(event="allowed").items) == len(modes)
 
 
 @one_of_each

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
+from scallion.approvals import deciders
 from scallion.approvals.effects import digest
 from scallion.approvals.policy import Policy
 from scallion.approvals.schemas import validator
@@ -112,14 +113,21 @@ class RuleBook(Protocol):
 
 def leaves_to_rules(policy: Policy) -> bool:
     """Whether a rule may allow what the policy asks about: not where it says who has to decide, and how many."""
-    is_for_anybody = policy.deciders is None and not policy.not_requester and policy.quorum == 1
-    return is_for_anybody and "approve" in policy.allowed
+    return not policy.who and "approve" in policy.allowed
 
 
-def check_source(approval: Approval) -> None:
-    """Raise DecisionError unless a rule can be made of what the approval shows: a call that a gate asks about."""
+def check_source(approval: Approval, verdict: RuleVerdict) -> None:
+    """Raise DecisionError unless a rule can be made of what the approval shows: a call that a gate asks about.
+
+    A rule that would allow nothing is none: see `leaves_to_rules`.
+    """
     if approval.kind != "tool_call" or not approval.bound.get("layer") or approval.args is None:
         raise DecisionError(f"approval {approval.id!r} makes no rule: it is no call that filters.approval asks about")
+
+    if verdict == "allow" and (deciders.of(approval) or "approve" not in approval.allowed):
+        raise DecisionError(
+            f"approval {approval.id!r} makes no rule: its policy says who decides, and what may be decided"
+        )
 
 
 def condition(args: Any, pattern: Any, verdict: RuleVerdict) -> str:

@@ -41,7 +41,7 @@ class Standing:
         """Raise DecisionError before anything is decided, where the approval makes no rule."""
         from scallion.approvals.rules import check_source
 
-        check_source(approval)
+        check_source(approval, self.verdict)
 
     def make(self, inbox: Inbox, approval: Approval, by: str) -> None:
         """Make the rule, and tell it on standard error."""

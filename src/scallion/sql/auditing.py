@@ -93,7 +93,7 @@ class _Reading:
         if found.rows:
             self._last = found.rows[-1][0].no
         self.head = found.head
-        self._empty += not found.rows
+        self._empty = 0 if found.rows else self._empty + 1
         ends = found.head is None or found.head.no <= self._last or self._empty > 1
         is_last = len(found.rows) < PORTION and (bool(found.rows) or ends)
         self.at = None if is_last else self._last

@@ -195,7 +195,7 @@ class Rules(Leased):
 
         def source(conn: Connection, now: datetime) -> Made:
             shown = ledger.get(conn, self.database.tables, id, to_micros(now), thread=thread, owner=self.owner)
-            check_source(shown)
+            check_source(shown, verdict)
             where = shown.thread if scope == "thread" else None
             values = self._checked(str(shown.tool), verdict, by, where, shown.owner, uses)
             return values, condition(shown.args if exact else None, None, verdict)
