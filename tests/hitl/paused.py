@@ -12,8 +12,10 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from loop.scripts import assert_valid
 from scenes import Desk, asks, call
+from tests.hitl.killing import dying
+from tests.modes import Driver, Mode
 
-from scallion import Agent, Filter, filters
+from scallion import Agent, Filter, SQLCheckpointer, approve, filters
 from scallion.testing import ScriptedModel
 
 CALLS = (call("refund", "c1", order=1), call("look", "c2", order=2))
@@ -71,3 +73,11 @@ def crashing(saver: Any, at: int) -> Iterator[None]:
     own = {} if isinstance(saver, InMemorySaver) else {"aput": adies}  # that one's calls its `put`
     with mock.patch.multiple(saver, put=dies, **own), suppress(Crash):
         yield
+
+
+def resumes_and_dies(url: str, thread: str, mode: Mode, at: int) -> None:
+    """Goes on with a pause and then with its queue; the process is killed before it stores its checkpoint `at`."""
+    stored = count()
+    agent = desk_of(SQLCheckpointer(url), "queue", TURN)
+    with dying(SQLCheckpointer, "put", only=lambda *args: next(stored) >= at):
+        Driver(agent, mode).resume(thread, approve())

@@ -12,9 +12,10 @@ from checkpoints.test_portable import made_up
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from loop.scripts import assert_valid
-from modes import Drive, delivered
+from modes import MODES, Drive, delivered
 from scenes import Desk, heard
-from tests.hitl.paused import ONIONS, TURN, Crash, crashing, desk_of, history
+from tests.hitl.killing import all_killed
+from tests.hitl.paused import ONIONS, TURN, Crash, crashing, desk_of, history, resumes_and_dies
 
 from scallion import (
     Agent,
@@ -123,17 +124,42 @@ def test_a_crash_loses_none_and_repeats_none(drive: Drive, sql: SQLCheckpointer,
 
 
 @one_of_each
-def test_a_crash_on_each_database(saver: SQLCheckpointer) -> None:
-    agent = desk_of(saver, "queue")
-    for at in range(6):
-        agent.invoke("go", thread=f"t-{at}")
-        agent.invoke("one", thread=f"t-{at}")
-        with crashing(saver, at):
-            agent.resume(f"t-{at}", approve())
-        while agent.recover(f"t-{at}") is not None:
+def test_killed_anywhere_on_each_database(saver: SQLCheckpointer, database: str) -> None:
+    agent = desk_of(saver, "queue", TURN)
+    killed = [(database, f"t-{at}", MODES[at % 4], at) for at in range(6)]
+    for _, thread, *_ in killed:
+        agent.invoke("go", thread=thread)
+        agent.invoke("one", thread=thread)
+    all_killed(resumes_and_dies, killed)
+    for _, thread, *_ in killed:
+        while agent.recover(thread) is not None:
             pass
-        assert said(history(agent, f"t-{at}")) == ["go", "one"]
-        assert saver.inbound.count(f"t-{at}") == 0
+        assert said(history(agent, thread)) == ["go", "one"]
+        assert_valid(history(agent, thread))
+        assert saver.inbound.count(thread) == 0
+
+
+@pytest.mark.parametrize("durability", ["exit", "async"])
+def test_however_durable_a_turn_is(drive: Drive, sql: SQLCheckpointer, durability: Any) -> None:
+    """A turn that stores nothing before its end leaves its message where it is until then."""
+    agent = desk_of(sql, "queue")
+    driver = drive(agent)
+    driver.start("go", thread="t")
+    driver.start("one", thread="t")
+    with crashing(sql, 1):
+        driver.resume("t", approve(), durability=durability)
+    while agent.recover("t", durability=durability) is not None:
+        pass
+    assert said(history(agent, "t")) == ["go", "one"]
+    assert sql.inbound.count("t") == 0
+
+
+def test_without_leases(drive: Drive, sql: SQLCheckpointer) -> None:
+    with SQLCheckpointer(sql.database.url, lease_seconds=None) as saver:
+        driver = drive(desk_of(saver, "queue"))
+        driver.start("go", thread="t")
+        assert driver.start("one", thread="t")[0].queued == 1
+        assert driver.resume("t", approve())[0].answer == "heard one"
 
 
 @one_of_each

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from checkpoints.databases import one_of_each
+from langgraph.checkpoint.sqlite import SqliteSaver
 from loop.scripts import assert_valid
-from modes import Drive
+from modes import Drive, Driver, Mode
 from scenes import heard, results
 from tests.hitl.paused import ONIONS, crashing, desk_of, history
 
@@ -64,3 +66,19 @@ class TestSupersede:
         assert isinstance(result, Completed)
         assert heard(result.messages)[-2:] == [("human", "never mind"), ("ai", "heard never mind")]
         assert [one.status for one in saver.approvals.list(None, thread="t").items] == ["superseded"]
+
+
+@pytest.mark.parametrize("on_message", ["supersede", "alongside"])
+@pytest.mark.parametrize("mode", ["invoke", "stream"])
+def test_with_a_saver_of_langgraph(tmp_path: Path, mode: Mode, on_message: str) -> None:
+    """Its threads have no ledger: the pause is what the checkpoints say."""
+    with SqliteSaver.from_conn_string(str(tmp_path / "t.db")) as theirs:
+        agent = desk_of(theirs, on_message)
+        driver = Driver(agent, mode)
+        driver.start("go", thread="t")
+        assert driver.start("hello", thread="t")[0].answer == "heard hello"
+        is_open = bool(agent.graph.get_state({"configurable": {"thread_id": "t"}}).interrupts)
+        assert is_open == (on_message == "alongside")
+        if is_open:
+            assert driver.resume("t", approve())[0].answer == "heard order 2 is here"
+        assert_valid(history(agent, "t"))
