@@ -10,10 +10,12 @@ from checkpoints.databases import one_of_each
 from langgraph.checkpoint.sqlite import SqliteSaver
 from loop.scripts import assert_valid
 from modes import Drive, Driver, Mode
-from scenes import heard, results
+from scenes import Desk, asks, call, heard, results
 from tests.hitl.paused import ONIONS, crashing, desk_of, history
 
-from scallion import Completed, Filter, Paused, SQLCheckpointer, approve
+from scallion import Agent, Completed, Filter, Paused, SQLCheckpointer, approve, pause, respond
+from scallion.testing import ScriptedModel
+from scallion.tools import ask_human
 
 NOT_RUN = "not run: the person went on with another message"
 
@@ -82,3 +84,66 @@ def test_with_a_saver_of_langgraph(tmp_path: Path, mode: Mode, on_message: str) 
         if is_open:
             assert driver.resume("t", approve())[0].answer == "heard order 2 is here"
         assert_valid(history(agent, "t"))
+
+
+def _asks(where: str) -> Any:
+    def hook(request: Any, state: Any, next: Any) -> Any:
+        if request.messages and request.messages[-1].text == "go" and where != "after":
+            pause("may it?")
+        out = next(request)
+        if where == "after" and out.answer == "heard go":
+            pause("may it be sent?")
+        return out
+
+    return hook
+
+
+def asks_within(saver: Any, on_message: Any, where: str) -> Agent:
+    """An agent that asks a person after "go", somewhere in its stack."""
+
+    def says(messages: list[Any]) -> Any:
+        assert_valid([one for one in messages if one.type != "system"])
+        if messages[-1].text == "go" and where == "tool":
+            return asks(call("ask_human", question="which?"), call("look", "c2", order=2))
+        if messages[-1].text == "go" and where == "agent in a tool":
+            return asks(call("helper"), call("look", "c2", order=2))
+        return f"heard {messages[-1].text}"
+
+    model = ScriptedModel([asks(call("ask_human", question="which?")), "fine"])
+    inner = Agent(model, tools=[ask_human], checkpointer=saver)
+
+    def helper() -> str:
+        """Ask another agent."""
+        return str(inner.graph.invoke({"messages": [("user", "help")]})["messages"][-1].text)
+
+    chain = {"chat": "around_chat", "before": "around_turn", "after": "around_turn"}.get(where)
+    onion = [Filter("asks", **{chain: _asks(where)})] if chain else []
+    tools = [ask_human, Desk().look(), helper]
+    return Agent(
+        ScriptedModel(says), tools=tools, filters=onion, checkpointer=saver, on_message_while_paused=on_message
+    )
+
+
+@pytest.mark.parametrize("on_message", ["supersede", "alongside", "queue"])
+@pytest.mark.parametrize("where", ["tool", "agent in a tool", "chat", "before", "after"])
+@pytest.mark.parametrize("mode", ["invoke", "astream"])
+def test_wherever_it_pauses(sql: SQLCheckpointer, mode: Mode, where: str, on_message: str) -> None:
+    agent = asks_within(sql, on_message, where)
+    driver = Driver(agent, mode)
+    paused, _ = driver.start("go", thread="t")
+    assert isinstance(paused, Paused)
+    result, _ = driver.start("hello", thread="t")
+    if on_message == "queue":
+        assert (type(result), result.queued) == (Paused, 1)
+    else:
+        assert result.answer == "heard hello"
+    if on_message == "supersede":
+        assert sql.approvals.list().items == []
+    else:
+        assert [one.id for one in sql.approvals.list().items] == [one.id for one in paused.approvals]
+        result, _ = driver.resume("t", respond("this"))
+        assert isinstance(result, Completed)
+    assert_valid(history(agent, "t"))
+    said = [one.text for one in history(agent, "t") if one.type == "human"]
+    is_admitted = where != "before" or on_message != "supersede"  # the loop is not given what waits for a person
+    assert said == [*["go"] * is_admitted, *["hello"] * (on_message != "alongside")]
