@@ -30,6 +30,7 @@ more = deployed(
 other_type = deployed([typed, mail, ask_human], GATES)
 no_mail = deployed([pay, ask_human], {"pay": GATES["pay"]})
 stricter = deployed([pay, mail, ask_human], {**GATES, "pay": Policy(allowed=("reject",))})
+expiring = deployed([pay, mail, ask_human], {"pay": Policy(expires_in=0.1)})
 renamed = deployed([typed, mail, ask_human], GATES, name="cashier")
 ungated = Agent(
     ScriptedModel(answer), name="clerk", tools=[pay, mail, ask_human], checkpointer=os.environ["SCALLION_DB"]

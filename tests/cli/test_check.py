@@ -1,5 +1,6 @@
 """`pending --check`: what a program could not resume as it was shown, before it is deployed."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -47,6 +48,23 @@ def test_a_decision_that_still_holds(here: Command, paused: Ask) -> None:
     here("reject", pay)
     assert here("pending", "--check", f"{NEXT}:stricter").status == 0
     assert here("pending", "--check", f"{NEXT}:other_type").status == 1
+
+
+def test_what_has_expired(here: Command) -> None:
+    """Is checked too as long as the thread waits there, and no longer."""
+    old = f"{NEXT}:expiring"
+
+    def changed() -> list[str]:
+        return [one["status"] for one in here("pending", "--check", f"{NEXT}:other_type", "--json").data["items"]]
+
+    assert here("run", old, "pay", "--thread", "t").status == 3
+    time.sleep(0.1)
+    assert changed() == ["expired"]
+    assert here("resume", old, "t").status == 0
+    assert changed() == []
+    assert here("run", old, "pay", "--thread", "t").status == 3
+    time.sleep(0.1)
+    assert changed() == ["expired"]
 
 
 def test_only_what_is_asked_for(here: Command, paused: Ask) -> None:

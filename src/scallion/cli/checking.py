@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from scallion.approvals.forms import EXPIRED
 from scallion.cli.failure import DONE, ERROR
 from scallion.cli.output import print_json, print_table
+from scallion.cli.standing import standing
 from scallion.cli.target import load
 from scallion.errors import ConfigurationError
 from scallion.inspect.card import heading
-from scallion.values import Approval, ApprovalStatus
+from scallion.values import Approval, ApprovalStatus, Decision
 
 if TYPE_CHECKING:
     from scallion.agent import Agent
@@ -37,11 +41,21 @@ def check(target: str, wanted: Mapping[str, Any], as_json: bool) -> int:
 def changed(agent: Agent, wanted: Mapping[str, Any]) -> Iterator[tuple[Approval, str]]:
     """What `resume` would refuse, or ask again: each with the difference. Graphs that a tool runs are not looked at."""
     threads = set(_paused(agent))
-    for one in (one for status in OPEN for one in _approvals(agent, status, wanted)):
-        if one.thread in threads and "layer" in one.bound:
-            difference = agent.stack.difference(one, one.decision)
+    for one in _waiting(agent, wanted):
+        if one.thread in threads:
+            decision = Decision(EXPIRED) if one.status == "expired" else one.decision
+            difference = agent.stack.difference(one, decision)
             if difference is not None:
                 yield one, difference
+
+
+def _waiting(agent: Agent, wanted: Mapping[str, Any]) -> Iterator[Approval]:
+    """What is open, and what has expired and its thread waits there still, to go on with that."""
+    for status in OPEN:
+        yield from _approvals(agent, status, wanted)
+    for thread, those in groupby(_approvals(agent, "expired", wanted), key=attrgetter("thread")):
+        asked = {one.id for one in standing(agent, thread).approvals}
+        yield from (one for one in those if one.id in asked)
 
 
 def _paused(agent: Agent) -> Iterator[str]:
