@@ -35,7 +35,8 @@ class NotDelivered(ScallionError):
 class Notification:
     """What somebody is told: `event` is "asked" or "escalated". The `id` is the same whenever it is sent again.
 
-    `description` and `args` are None unless they were asked for. Times are UTC and aware.
+    `deciders`: who may decide, None: anybody; `escalated`: who may too, since nobody did in time. `description` and
+    `args` are None unless they were asked for. Times are UTC and aware.
     """
 
     id: str
@@ -47,6 +48,8 @@ class Notification:
     tool: str | None
     allowed: tuple[str, ...]
     requested_by: str | None
+    deciders: tuple[str, ...] | None
+    escalated: str | None
     created_at: datetime | None
     expires_at: datetime | None
     description: str | None = None
@@ -57,7 +60,7 @@ class Notification:
         plain = {one.name: getattr(self, one.name) for one in fields(self)}
         times = {name: plain[name] and plain[name].isoformat() for name in ("created_at", "expires_at")}
         left_out = {name for name in OPTIONAL if plain[name] is None}
-        told = plain | times | {"allowed": list(self.allowed)}
+        told = plain | times | {"allowed": list(self.allowed), "deciders": self.deciders and list(self.deciders)}
         return {name: value for name, value in told.items() if name not in left_out}
 
 

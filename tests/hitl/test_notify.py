@@ -36,6 +36,8 @@ TOLD = Notification(
     tool="pay",
     allowed=("approve", "reject"),
     requested_by="bo",
+    deciders=("ana", "teun"),
+    escalated=None,
     created_at=datetime(2026, 1, 1, tzinfo=UTC),
     expires_at=None,
 )

@@ -291,6 +291,20 @@ def test_of_one_approval_the_older_goes_first(saver: SQLCheckpointer, clock: Clo
     assert [(one.approval, one.event) for one in told] == [(first, "asked"), (first, "escalated")]
 
 
+def test_an_escalation_is_told(saver: SQLCheckpointer, clock: Clock) -> None:
+    ask(saver, expires_in=60, on_expire="escalate:boss", deciders=["ana"])
+    told = Told()
+    saver.outbox.deliver(told)
+    clock.forward(seconds=61)
+    assert saver.approvals.sweep().escalated == 1
+    assert saver.outbox.deliver(told).sent == 1
+    assert [(one.event, one.deciders, one.escalated) for one in told] == [
+        ("asked", ("ana",), None),
+        ("escalated", ("ana",), "boss"),
+    ]
+    assert told[1].to_json()["deciders"] == ["ana"]
+
+
 def test_who_was_not_told_to_tell_does_not_tell_of_escalations(database: str) -> None:
     with SQLCheckpointer(database) as saver:
         escalate(saver, *ask(saver))

@@ -29,6 +29,7 @@ VERBS = {
     "rules": ("rules", "What is allowed or denied without asking: list, add, revoke."),
     "audit": ("audit", "What was decided and done: list, export, verify."),
     "doctor": ("doctor", "Find what is wrong with threads, and mend it."),
+    "outbox": ("outbox", "List what somebody is to be told, and was not."),
     "db": ("db", "Look after the database."),
 }
 

@@ -115,6 +115,8 @@ def _notification(conn: Connection, t: Tables, row: Row[Any], now: Any, include_
         tool=asked.tool,
         allowed=tuple(asked.allowed),
         requested_by=asked.requested_by,
+        deciders=asked.deciders,
+        escalated=asked.escalated,
         created_at=asked.created_at,
         expires_at=asked.expires_at,
         description=asked.description if include_args else None,
