@@ -231,6 +231,31 @@ class TestOnce:
         result, _ = driver.resume("t", reject())
         assert (type(result), len(ran)) == (Completed, 2)
 
+    @pytest.mark.parametrize("where", ["inside", "outside"])
+    def test_a_filter_that_runs_the_call_twice_at_once_gets_one_run(
+        self, sql: SQLCheckpointer, drive: Drive, where: str
+    ) -> None:
+        ran = []
+
+        async def refund(order: int) -> str:
+            """Refund."""
+            ran.append(order)
+            await asyncio.sleep(0.05)
+            return "refunded"
+
+        @around_tool
+        async def both(request: Any, state: Any, next: Any) -> Any:
+            replies = await asyncio.gather(next(request), next(request))
+            return replies[0]
+
+        sql.rules.add("refund", by="ana")
+        tools = [StructuredTool.from_function(coroutine=refund)]
+        driver = drive(build(sql, tools=tools, **{where: [both]}))
+        result, _ = driver.start("go", thread="t")
+        assert (type(result), ran) == (Paused, [1])
+        result, _ = driver.resume("t", reject())
+        assert (type(result), ran, sql.rules.list().items[0].used) == (Completed, [1], 1)
+
     def test_arguments_that_a_filter_changes_behind_the_gate_have_to_fit_too(
         self, sql: SQLCheckpointer, drive: Drive
     ) -> None:

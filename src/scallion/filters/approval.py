@@ -10,7 +10,7 @@ from scallion.errors import ConfigurationError
 from scallion.filters.clearance import RAN, decided, refusal, refused, with_notice
 from scallion.filters.filter import Filter
 from scallion.filters.pausing import ask_about, verdicts_here, was_asked
-from scallion.filters.standing import ruled
+from scallion.filters.standing import remember, ruled, ruled_before
 from scallion.filters.verdicts import RUNS, Verdicts
 from scallion.values import ToolReply, ToolRequest
 
@@ -52,7 +52,10 @@ class Approval(Filter):
 
     def around_tool(self, request: ToolRequest, state: Any, next: Any) -> ToolReply:
         """Ask where the policy says so, and do what was decided."""
-        verdicts, asked = verdicts_here(), was_asked()
+        verdicts = verdicts_here()
+        if (said := ruled_before(request)) is not None:
+            return _as_known(said, request, next, verdicts)
+        asked = was_asked()
         if not asked and (known := verdicts.about(self.name, request)) is not None:
             return _as_known(known, request, next, verdicts)
         policy = verdicts.judge(self, request)
@@ -60,6 +63,7 @@ class Approval(Filter):
             reply: ToolReply = next(request)
             return reply
         if not asked and (said := ruled(request, policy, self.name)) is not None:
+            remember(said)
             return _as_known(said, request, next, verdicts)
         decision = ask_about(request, policy or Policy(), self.name, RAN if verdicts.was_spent else "")
         if decision.type not in RUNS:

@@ -145,6 +145,11 @@ class Verdicts:
         return any(one["spent"] for one in self.given.values())
 
     @property
+    def has_run(self) -> bool:
+        """Whether the call ran, or is running, by what was decided."""
+        return bool(self.runs) or self.was_spent
+
+    @property
     def is_empty(self) -> bool:
         """Whether nothing stands in the way of the call."""
         return not (self.given or self._passed or self.standing)
