@@ -319,10 +319,7 @@ class Agent:
     ) -> Turn:
         marker, account = head.marker or {}, head.values.get("loop") or {}
         turn_id = marker.get("id") or account.get("turn") or str(here.turn)
-        for name in ("owner", "user"):  # a resume by the thread alone is still for who began the turn
-            if getattr(here, name) is None and (known := head.metadata.get(name)) is not None:
-                setattr(here, name, known)
-                config["metadata"] = {**config["metadata"], name: known}
+        config["metadata"] = here.go_on(head.metadata, config["metadata"])
         here.spent_before = account.get("counts", {}).get("seconds", 0.0)
         context = here.context(head.values, turn_id)
         request = TurnRequest(marker.get("request") or [], resume=why, context=context)

@@ -65,6 +65,9 @@ class Invocation:
     failures: dict[str, BaseException] = field(default_factory=dict)
     """Failures of single tool calls, raised when their batch is done."""
     cancelled: bool = False
+    is_resumed: bool = False
+    began_by: str | None = None
+    """Who began the turn that is resumed, if they were named."""
     anonymous: bool = False
     """Whether the caller named neither thread nor owner nor user."""
     lease: Lease | None = None
@@ -72,6 +75,7 @@ class Invocation:
     def begin(self, turn: str, user: str | None, prompts: Sequence[SystemMessage]) -> None:
         """Another turn of the same call begins; what was delivered of the one before stands."""
         self.turn, self.user, self.prompts = turn, user, prompts
+        self.is_resumed, self.began_by = False, None
         self.started, self.spent_before = time.monotonic(), 0.0
         self.lost, self.failures = {}, {}
         if self.delivery is not None:
@@ -83,10 +87,18 @@ class Invocation:
         env = self.env if self.env is not None else env
         return Context(env=env, state=shared, user=self.user, owner=self.owner, thread=self.thread, turn=turn)
 
+    def go_on(self, before: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, Any]:
+        """A turn is resumed, for who began it, whoever resumes it; gives the metadata of its checkpoints."""
+        self.is_resumed, self.began_by = True, before.get("user")
+        self.owner, self.user = self.owner or before.get("owner"), self.began_by or self.user
+        who = {"owner": self.owner, "user": self.began_by}
+        rest = {name: value for name, value in metadata.items() if name not in who}
+        return rest | {name: value for name, value in who.items() if value is not None}
+
     @property
     def subject(self) -> dict[str, Any]:
-        """Who is behind a question that a filter asks."""
-        return {"user": self.user, "owner": self.owner}
+        """Who is behind a question that a filter asks: who began the turn, and whose thread it is."""
+        return {"user": self.began_by if self.is_resumed else self.user, "owner": self.owner}
 
     @property
     def is_stopped(self) -> bool:

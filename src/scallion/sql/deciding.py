@@ -141,14 +141,21 @@ def withdraw(
     by: str | None = None,
     thread: str | None = None,
     owner: str | None = None,
+    in_turn: bool = False,
 ) -> Approval:
-    """Take back a decision that nothing has used yet, or one's own vote; the approval is pending again."""
+    """Take back a decision that nothing has used yet, or one's own vote; the approval is pending again.
+
+    Refused while a turn runs on the thread, which may be using it, unless that turn takes it back itself: `in_turn`.
+    """
     row = _settled(conn, t, id, now, thread, owner)
+    expiring.hold(conn, t, {row.session})
     approval = ledger.read(conn, t, [row])[0]
     deciders.check(approval, by)
+    if row.status == "decided" and not in_turn and _is_running(conn, t, row.session, now):
+        raise DecisionError(f"a turn runs on thread {row.thread!r}, and may be using the decision about {id!r}")
     if question_of(t, row).taken:
         raise DecisionError(f"the graph has taken the answer to {id!r}: it goes on with that one")
-    is_voter = by is not None and votes.take_back(conn, t, row.session, row.id, by)
+    is_voter = _has_a_part(approval, by) and votes.take_back(conn, t, row.session, row.id, str(by))
     if row.status == "decided" and approval.quorum > 1 and not is_voter and by != row.decided_by:
         raise DecisionError(f"{by!r} is not among those who decided {id!r}: there is nothing of theirs to take back")
     values = {"status": "pending", "decision": None, "decided_by": None, "decided": None}
@@ -161,3 +168,16 @@ def withdraw(
         telling.withdrawn(conn, t, row.session, row.id, now)
     sessions.recount(conn, t, row.session)
     return get(conn, t, id, now, thread=row.thread)
+
+
+def _is_running(conn: Connection, t: Tables, session: int, now: Any) -> bool:
+    """Whether somebody holds the thread. Whoever calls holds the row: a turn that begins later sees what was done."""
+    s = t.sessions.c
+    held = select(s.no).where(s.no == session, s.holder.is_not(None), s.held_until > now)
+    return conn.execute(held).first() is not None
+
+
+def _has_a_part(approval: Approval, by: str | None) -> bool:
+    """Whether a vote of theirs is for what was decided, or nothing is decided yet."""
+    mine = next((vote for vote in approval.votes if vote.by == by), None)
+    return mine is not None and (approval.decision is None or deciders.is_same(mine.decision, approval.decision))

@@ -171,11 +171,12 @@ class Approvals(Sweeping):
     def _withdraw(self, id: str, by: str | None, thread: str | None) -> tuple[Work[Approval], Work[Approval]]:
         id, thread = names.text("approval id", id), names.optional("thread id", thread)
         by = names.optional("name of who withdraws", by)
+        wanted: dict[str, Any] = {"by": by, "thread": thread, "owner": self.owner, "in_turn": self.lease is not None}
 
         def work(conn: Connection) -> Approval:
             self._check_lease(conn)
             now = self._now(conn)
-            return deciding.withdraw(conn, self.database.tables, id, now, by=by, thread=thread, owner=self.owner)
+            return deciding.withdraw(conn, self.database.tables, id, now, **wanted)
 
         def unsure(conn: Connection) -> Approval:
             found = self._get(id, thread)(conn)
