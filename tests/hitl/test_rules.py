@@ -281,6 +281,25 @@ class TestOnce:
         assert ([one.tool for one in result.approvals], desk.ran) == (["look"], ["refund 1"])
         assert [one.used for one in sql.rules.list().items] == [0, 0]
 
+    def test_a_pause_that_is_asked_again_after_a_deploy_uses_no_rule_again(
+        self, sql: SQLCheckpointer, drive: Drive
+    ) -> None:
+        """A person is asked at both gates, and the rule is not used again."""
+        desk = Desk()
+
+        def second(name: str) -> Any:
+            return filters.approval({"refund": Policy(allowed=("approve", "reject"), quorum=2)}, name=name)
+
+        sql.rules.add("refund", by="ana")
+        drive(build(sql, desk=desk, inside=[second("accounting")])).start("go", thread="t")
+        driver = drive(build(sql, desk=desk, inside=[second("bookkeeping")], on_changed="ask", script=refunds))
+        result, _ = driver.resume("t", approve(), by="ana")
+        assert ([one.description[:11] for one in result.approvals], desk.ran) == (["Asked again"], [])
+        for by in ("ana", "ana", "bo"):
+            result, _ = driver.resume("t", approve(), by=by)
+        assert (type(result), desk.ran) == (Completed, ["refund 1"])
+        assert [one.used for one in sql.rules.list().items] == [1]
+
     def test_who_goes_back_in_the_thread_needs_the_rule_again(self, sql: SQLCheckpointer) -> None:
         """What was allowed then was one run of the call."""
         desk = Desk()
