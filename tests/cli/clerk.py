@@ -93,6 +93,11 @@ parts: dict[str, Any] = {
 agent = Agent(model, checkpointer=os.environ.get("SCALLION_DB", "sqlite:///scallion.db"), **parts)
 patient = Agent(model, checkpointer=agent.checkpointer, on_message_while_paused="queue", **parts)
 obliging = Agent(model, checkpointer=agent.checkpointer, on_message_while_paused="alongside", **parts)
+strict = Agent(
+    model,
+    checkpointer=agent.checkpointer,
+    **parts | {"filters": [filters.approval({"pay": Policy(quorum=2), "mail": Policy(expires_in=0.001)})]},
+)
 graph = agent.graph
 keepless = Agent(ScriptedModel(answer))
 elsewhere = Agent(ScriptedModel(answer), checkpointer="sqlite://")

@@ -57,6 +57,24 @@ def test_what_waits_is_answered_behind_the_card(here: Command) -> None:
     assert "You said hello.\nanswered in thread u#" in done.out
 
 
+def test_a_vote_and_a_card_that_came_too_late(here: Command) -> None:
+    """A vote is told and not asked for again; what has expired is told, and the turn goes on without it."""
+    strict = f"{CLERK}:strict"
+    done = here("chat", strict, "--thread", "t", "--by", "ana", typed=lines("pay", "a", "l"))
+    assert done.status == 3
+    assert "2 people have to decide the same; 0 voted so far" in done.out
+    assert "recorded: pay, approve, a vote of ana; 2 people have to decide the same\n" in done.out
+    again = here("chat", strict, "--thread", "t", "--by", "bo", typed=lines("a"))
+    assert "vote: approve by ana" in again.out
+    assert "Results: paid 7" in again.out
+    here("run", strict, "unsafe", "--thread", "late")
+    late = here("chat", strict, "--thread", "late", typed="")
+    assert late.status == 0
+    assert "expired: mail; nobody decided in time\n" in late.out
+    assert "✗ expired: nobody decided in time\n" in late.out
+    assert "nobody refused it. The call did not run." in late.out
+
+
 def test_later(here: Command) -> None:
     """The chat ends with status 3, the next one shows the card first."""
     done = here("chat", CLERK, "--thread", "t", typed=lines("pay", "l", "hello", "l"))

@@ -162,6 +162,15 @@ class TestWhoAskedForIt:
         with pytest.raises(InvalidDecision, match="give user="):
             driver.resume("t", approve(), by="ana")
 
+    def test_the_bare_graph_says_who_asked_in_its_metadata(self, sql: Any) -> None:
+        agent = build(sql, not_requester=True)
+        agent.graph.invoke({"messages": [("user", "go")]}, {**CONFIG, "metadata": {"user": "bo"}})
+        [one] = sql.approvals.list().items
+        with pytest.raises(InvalidDecision, match="'bo' asked for this"):
+            sql.approvals.decide(one.id, approve(), by="bo")
+        sql.approvals.decide(one.id, approve(), by="ana")
+        assert agent.graph.invoke(sql.command_for("t"), CONFIG)["messages"][-1].text == "refunded 1"
+
     def test_also_where_they_are_a_decider(self, sql: Any) -> None:
         one = asked(build(sql, not_requester=True, deciders=["ana", "bo"]), user="bo")
         with pytest.raises(InvalidDecision, match="'bo' asked for this"):

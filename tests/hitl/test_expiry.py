@@ -30,6 +30,7 @@ from scallion import (
     pause,
     reject,
     respond,
+    stop,
 )
 from scallion.sql.expiring import BATCH, Swept
 from scallion.testing import ScriptedModel
@@ -353,8 +354,9 @@ class TestOtherKinds:
         driver = drive(agent)
         assert isinstance(driver.start("go", thread="t")[0], Paused)
         time.pass_(1)
+        late = stop() if "stop" in timed.approvals.list("expired").items[0].allowed else respond("too late")
         with pytest.raises(ApprovalExpired):
-            driver.resume("t", respond("too late"))
+            driver.resume("t", late)
         return driver.resume("t")[0].answer
 
     @pytest.mark.parametrize("chain", ["turn", "chat", "tool"])
@@ -394,6 +396,47 @@ class TestOtherKinds:
         assert "expired: nobody gave it in time" in self.told(drive, timed, time, agent)
         assert desk.ran == []
 
+    @pytest.mark.parametrize("guarded", [False, True])
+    def test_an_error_that_nobody_mended(self, drive: Drive, timed: Any, time: Time, guarded: bool) -> None:
+        ran: list[int] = []
+
+        def refund(order: int) -> str:
+            """Give the money back."""
+            ran.append(order)
+            raise PermissionError("the token has expired")
+
+        guard = [filters.once("refund")] if guarded else []
+        told = self.told(
+            drive, timed, time, self.of(timed, refund, filters.pause_on_environment_error(expires_in=HOUR), *guard)
+        )
+        assert told == "error: PermissionError: the token has expired (nobody mended it in time)"
+        assert ran == [1]
+
+    def test_an_outcome_that_nobody_knows(self, drive: Drive, timed: Any, time: Time) -> None:
+        ran: list[int] = []
+
+        def refund(order: int) -> str:
+            """Give the money back."""
+            ran.append(order)
+            raise ConnectionError("reset")
+
+        told = self.told(drive, timed, time, self.of(timed, refund, filters.once("refund", expires_in=HOUR)))
+        assert told.startswith("not run again: whether it took effect is not known")
+        assert ran == [1]
+
+    def test_a_question_of_a_tool(self, drive: Drive, timed: Any, time: Time) -> None:
+        def refund(order: int) -> str:
+            """Give the money back."""
+            return pause("which account?", expires_in=HOUR).type
+
+        assert self.told(drive, timed, time, self.of(timed, refund)) == "expired"
+
+    def of(self, timed: Any, tool: Any, *stack: Filter) -> Agent:
+        def say(messages: list[Any]) -> Any:
+            return results(messages)[0] if results(messages) else asks(call("refund", order=1))
+
+        return Agent(ScriptedModel(say), tools=[tool], filters=stack, checkpointer=timed)
+
 
 @pytest.mark.parametrize(
     ("wrong", "told"),
@@ -408,6 +451,26 @@ class TestOtherKinds:
 def test_a_policy_that_cannot_be_kept_is_refused(wrong: Any, told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
         Policy(**wrong)
+
+
+@pytest.mark.parametrize("span", [-1, 0, "1h"])
+def test_a_span_that_is_none_is_refused(memory: Any, span: Any) -> None:
+    from langchain_core.tools import tool
+
+    @tool
+    def away(order: int) -> str:
+        """Run elsewhere."""
+
+    away.metadata = {"external": True, "expires_in": span}
+    makers: Any = (
+        lambda: Policy(expires_in=span),
+        lambda: filters.once(expires_in=span),
+        lambda: filters.pause_on_environment_error(expires_in=span),
+        lambda: Agent(ScriptedModel(["hi"]), tools=[away], checkpointer=memory),
+    )
+    for make in makers:
+        with pytest.raises(ConfigurationError, match="expires_in"):
+            make()
 
 
 def test_a_pause_that_cannot_expire_so(memory: Any) -> None:

@@ -10,11 +10,14 @@ import inspect
 import json
 import logging
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any, Literal, get_args
 
 from langchain_core.messages import ToolMessage
 
 from scallion.approvals.effects import Attempt
+from scallion.approvals.forms import EXPIRED
+from scallion.approvals.policy import check_span
 from scallion.bridge import wait
 from scallion.errors import Blocked, ConfigurationError
 from scallion.filters.effects import Effect, effect, is_granted, is_running, loaded, running
@@ -38,9 +41,15 @@ class Once(Filter):
     innermost = True
 
     def __init__(
-        self, tools: tuple[str, ...], on_unknown: OnUnknown, verify: Callable[[Any], Any] | None, name: str
+        self,
+        tools: tuple[str, ...],
+        on_unknown: OnUnknown,
+        verify: Callable[[Any], Any] | None,
+        expires_in: float | timedelta | None,
+        name: str,
     ) -> None:
         super().__init__(name)
+        self.expires_in = expires_in
         self._tools = frozenset(tools)
         self.on_unknown = on_unknown
         self._verify = verify
@@ -141,10 +150,12 @@ class _Guarded:
         return self._carry_out(known or self._asked(attempt, told), attempt)
 
     def _asked(self, attempt: Attempt, told: str) -> Decision | None:
-        """What a person says, or who built the agent; None for an error."""
+        """What a person says in time, or who built the agent; None for an error."""
         if self._guard.on_unknown == "ask":
             question = f"{self._one.wanted.tool} {told}. Did it happen? Its idempotency key is {attempt.key}"
-            return ask(question, kind="unknown_outcome", allowed=ALLOWED, about=_about(attempt))
+            span = self._guard.expires_in
+            decision = ask(question, kind="unknown_outcome", allowed=ALLOWED, about=_about(attempt), expires_in=span)
+            return None if decision.type == EXPIRED else decision
         return rerun() if self._guard.on_unknown == "rerun" else None
 
     def _carry_out(self, decision: Decision | None, attempt: Attempt) -> ToolReply:
@@ -186,14 +197,19 @@ def _about(attempt: Attempt) -> str:
 
 
 def once(
-    *tools: str, on_unknown: OnUnknown = "ask", verify: Callable[[Any], Any] | None = None, name: str = "once"
+    *tools: str,
+    on_unknown: OnUnknown = "ask",
+    verify: Callable[[Any], Any] | None = None,
+    expires_in: float | timedelta | None = None,
+    name: str = "once",
 ) -> Filter:
     """Run these tools, or all, at most once for a call, over retries, resumes and crashes.
 
     `on_unknown`, where a process died while a tool ran, or the tool lost the other side: "ask" a person, "fail" with an
     error for the model, or "rerun" the tool. `verify`: asked before; a function (`def` or `async def`) of the
     idempotency key, a text that also has `tool`, `args`, `thread` and `call_id`. It gives `happened(result)`, or just
-    the result; `rerun()` or False if it did not happen; None if it does not know.
+    the result; `rerun()` or False if it did not happen; None if it does not know. `expires_in`: after how many seconds
+    nobody can say any more, and a resume goes on as with "fail".
     Needs a SQLCheckpointer: raises ConfigurationError where the Agent is built.
     """
     if on_unknown not in get_args(OnUnknown):
@@ -202,4 +218,5 @@ def once(
         raise ConfigurationError(f"once(...) takes the names of tools, not {type(wrong[0]).__name__}")
     if verify is not None and not callable(verify):
         raise ConfigurationError(f"once(verify=...) is a function of the key, not {type(verify).__name__}")
-    return Once(tools, on_unknown, verify, name)
+    check_span(expires_in, "once(expires_in=...)")
+    return Once(tools, on_unknown, verify, expires_in, name)

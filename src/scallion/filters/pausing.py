@@ -40,10 +40,17 @@ def pause(
     return _asked(frame, _question(frame, question, kind, tuple(allowed), schema, expires_in))
 
 
-def ask(question: str, *, kind: ApprovalKind, allowed: tuple[DecisionType, ...], about: str) -> Decision:
+def ask(
+    question: str,
+    *,
+    kind: ApprovalKind,
+    allowed: tuple[DecisionType, ...],
+    about: str,
+    expires_in: float | timedelta | None = None,
+) -> Decision:
     """As `pause`; `about` tells questions apart that look alike, so that the answer to one is not taken for another."""
     frame = _here()
-    return _asked(frame, {**_question(frame, question, kind, allowed, None, None), "about": about})
+    return _asked(frame, {**_question(frame, question, kind, allowed, None, expires_in), "about": about})
 
 
 def ask_about(request: ToolRequest, policy: Policy, layer: str, remark: str = "") -> Decision:
@@ -84,7 +91,8 @@ def _as_shown(frame: Frame, request: ToolRequest, shown: Mapping[str, Any]) -> d
     """The question about the call as it is now, in the words of the one that was shown."""
     allowed, layer = tuple(shown["allowed"]), shown.get("layer") or ""
     terms = {name: shown[name] for name in ("who", "on_expire") if name in shown}
-    return _question(frame, shown["description"], "tool_call", allowed, None, None, request, layer, terms)
+    span = shown.get("expires_in")
+    return _question(frame, shown["description"], "tool_call", allowed, None, span, request, layer, terms)
 
 
 def _here() -> Frame:

@@ -7,7 +7,7 @@ is stored with the pause; the normal path pays nothing for it.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -115,11 +115,19 @@ class Edge:
             answers,
             path=self.path,
             emit=cast("Callable[[Any], None] | None", here.emit),
-            subject=here.subject,
+            subject=_subject(config, here),
             lasting=has_checkpointer(config),
             extra=extra,
             bound={"around": self._around, **_depth(config)},
         )
+
+
+def _subject(config: RunnableConfig, here: Invocation) -> Mapping[str, Any]:
+    """Who is behind a question; a graph that is used without its agent says so in the metadata of its config."""
+    if here.turn is not None:
+        return here.subject
+    told = config.get("metadata") or {}
+    return {name: told[name] for name in ("user", "owner") if isinstance(told.get(name), str) and told[name]}
 
 
 def _depth(config: RunnableConfig) -> dict[str, int]:
