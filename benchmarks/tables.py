@@ -92,10 +92,31 @@ def listing(found: Any) -> list[str]:
     return [table([f"a page of 50 of {found['threads']:,} threads, 1,000 of which wait: milliseconds", *times], lines)]
 
 
+def lease(found: Any) -> list[str]:
+    """A turn with leases and the ledger on, against one with them off, by the clock and of the processor."""
+    head = ["a turn with one tool call, × the same without lease and ledger", "clock", "processor", "goal"]
+    shown = {"on": "lease, and a ledger that guards another tool", "guarded": "its own tool is guarded"}
+    rows = [
+        [f"{database}: {told}", measured[case]["clock"], measured[case]["processor"], goal]
+        for database, measured in found.items()
+        for (case, told), goal in zip(shown.items(), ("at most 1.10", ""), strict=True)
+    ]
+    return [table(head, rows)]
+
+
+def pauses(found: Any) -> list[str]:
+    """Steps beside many open pauses."""
+    head = [f"beside {found['pauses']:,} open pauses, × beside none", *found["steps"]]
+    steps = next(iter(found["steps"].values()))
+    return [table(head, [[step, *(one[step]["ratio"] for one in found["steps"].values())] for step in steps])]
+
+
 TABLES: dict[str, Callable[[Any], list[str]]] = {
     "overhead": overhead,
     "cold": cold,
     "listing": listing,
+    "lease": lease,
+    "pauses": pauses,
     "checkpointer": checkpointer,
 }
 """The benchmarks by the name of their script."""
