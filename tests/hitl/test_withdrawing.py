@@ -106,3 +106,30 @@ def test_who_resumes_is_not_who_asked(drive: Drive, sql: SQLCheckpointer, began_
     assert desk.ran == ["refund 1"]
     assert isinstance(driver.resume("t", approve(), by="bo", user="bo")[0], Completed)
     assert desk.ran == ["refund 1", "refund 2"]
+
+
+@everywhere
+def test_not_once_the_call_was_begun(saver: SQLCheckpointer) -> None:
+    """A rejection would be told as "it did not run"; nobody knows, so a person is asked that."""
+    ran: list[int] = []
+
+    def refund(order: int) -> str:
+        """Give the money back."""
+        ran.append(order)
+        raise KeyboardInterrupt
+
+    model = ScriptedModel([asks(call("refund", order=1)), "end"])
+    stack = [filters.approval({"refund": True}), filters.once("refund")]
+    agent = Agent(model, tools=[refund], filters=stack, checkpointer=saver)
+    paused = agent.invoke("go", thread="t")
+    assert isinstance(paused, Paused)
+    (one,) = paused.approvals
+    saver.approvals.decide(one.id, approve(), by="ana")
+    with pytest.raises(KeyboardInterrupt):
+        agent.resume("t")
+    with pytest.raises(DecisionError, match="was begun: it may have taken effect"):
+        saver.approvals.withdraw(one.id, by="ana")
+    asked = agent.resume("t")
+    assert isinstance(asked, Paused)
+    assert [approval.kind for approval in asked.approvals] == ["unknown_outcome"]
+    assert ran == [1]

@@ -27,6 +27,7 @@ class Wanted:
     tool: str
     ns: str
     checkpoint: str
+    call_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,8 @@ class Question:
     """How many questions the task had asked before, and got answers to."""
     taken: bool = False
     """Whether the task has its answer, though it came to no end with it."""
+    begun: bool = False
+    """Whether a call that runs at most once was begun on its answer, so that it may have taken effect."""
 
     @property
     def interrupt(self) -> str:
@@ -44,7 +46,7 @@ class Question:
             return payload.approval(self.id, repr(self.value), thread, self.response_schema)
 
 
-FLAGS: dict[str, Any] = {"part": 0, "parts": 1, "number": 0, "taken": False}
+FLAGS: dict[str, Any] = {"part": 0, "parts": 1, "number": 0, "taken": False, "begun": False}
 
 
 def questions(values: Iterable[Any], number: int = 0) -> list[Question]:

@@ -87,4 +87,5 @@ class ToolPlace:
             tool=wanted["name"],
             ns=ns,
             checkpoint=checkpoint,
+            call_id=known[1],
         )

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, delete, insert, or_, select, update
 
 from scallion.approvals import payload, questions
 from scallion.approvals.questions import Question
@@ -210,10 +210,24 @@ def take(conn: Connection, t: Tables, session: int, place: Place, answers: int) 
     for row in conn.execute(query).all():
         question = question_of(t, row)
         if question.number < answers:
-            stored = questions.stored(replace(question, taken=True))
-            sealed = t.cipher.seal_text(stored, PAYLOAD, session, row.id)
-            conn.execute(update(t.approvals).where(a.no == row.no).values(status="decided", payload=sealed))
+            _mark(conn, t, row, replace(question, taken=True))
+            conn.execute(update(t.approvals).where(a.no == row.no).values(status="decided"))
     sessions.recount(conn, t, session)
+
+
+def begin(conn: Connection, t: Tables, session: int, tool: str, call_id: str) -> None:
+    """A call that runs at most once is begun: what was decided about it is not to be taken back any more."""
+    a = t.approvals.c
+    about = and_(a.session == session, a.status == "decided", a.tool == tool)
+    for row in conn.execute(select(a.no, a.session, a.id, a.payload).where(about)).all():
+        question = question_of(t, row)
+        if question.approval("").call_id == call_id:
+            _mark(conn, t, row, replace(question, begun=True))
+
+
+def _mark(conn: Connection, t: Tables, row: Row[*tuple[Any, ...]], question: Question) -> None:
+    sealed = t.cipher.seal_text(questions.stored(question), PAYLOAD, row.session, row.id)
+    conn.execute(update(t.approvals).where(t.approvals.c.no == row.no).values(payload=sealed))
 
 
 def move_on(conn: Connection, t: Tables, session: int, new: Step) -> None:

@@ -155,6 +155,8 @@ def withdraw(
         raise DecisionError(f"a turn runs on thread {row.thread!r}, and may be using the decision about {id!r}")
     if question_of(t, row).taken:
         raise DecisionError(f"the graph has taken the answer to {id!r}: it goes on with that one")
+    if question_of(t, row).begun and row.status == "decided":
+        raise DecisionError(f"the call that {id!r} is about was begun: it may have taken effect")
     is_voter = _has_a_part(approval, by) and votes.take_back(conn, t, row.session, row.id, str(by))
     if row.status == "decided" and approval.quorum > 1 and not is_voter and by != row.decided_by:
         raise DecisionError(f"{by!r} is not among those who decided {id!r}: there is nothing of theirs to take back")

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Row, Select, insert, select, update
 
 from scallion.approvals.effects import Attempt, AttemptStatus, Wanted
 from scallion.errors import LeaseLost, NotSerializable
-from scallion.sql import audit, clock, lifecycle, names, sessions
+from scallion.sql import asking, audit, clock, lifecycle, names, sessions
 from scallion.sql.clock import from_micros, to_micros
 from scallion.sql.encoding import Refused, Serde, pack, unpack
 from scallion.sql.engines import Database
@@ -64,6 +64,7 @@ def begin(conn: Connection, t: Tables, wanted: Wanted, over: int, now: int, owne
     fence = select(t.sessions.c.fence).where(t.sessions.c.no == session).scalar_subquery()
     conn.execute(insert(t.effects).values({**row, "fence": fence}))
     _audited(conn, t, wanted, key, number, "begun", now)
+    asking.begin(conn, t, session, str(row["tool"]), wanted.call_id)
     return Begun(row, True)
 
 
