@@ -8,7 +8,6 @@ from itertools import count
 from typing import Any
 from unittest import mock
 
-import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from loop.scripts import assert_valid
 from scenes import Desk, asks, call
@@ -27,7 +26,8 @@ def passes(request: Any, state: Any, next: Any) -> Any:
 
 
 TURN = Filter("turn", around_turn=passes)
-ONIONS = pytest.mark.parametrize("onion", [[], [TURN]], ids=["plain", "turn filter"])
+ONION: dict[Mode, list[Filter]] = {"invoke": [TURN], "ainvoke": [], "stream": [], "astream": [TURN]}
+"""What stands around the turn in each mode: with and without a filter, a turn is stored in different steps."""
 
 
 def says(messages: list[Any]) -> Any:

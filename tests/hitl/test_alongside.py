@@ -7,9 +7,9 @@ from typing import Any
 from checkpoints.databases import one_of_each
 from langchain_core.messages import AIMessage
 from loop.scripts import assert_valid
-from modes import Drive, delivered
+from modes import Drive, Mode, delivered
 from scenes import Desk, asks, call, heard
-from tests.hitl.paused import GATE, ONIONS, desk_of, history
+from tests.hitl.paused import GATE, ONION, desk_of, history
 
 from scallion import Agent, Completed, Filter, Paused, SQLCheckpointer, approve, pause, respond
 from scallion.testing import ScriptedModel
@@ -17,10 +17,9 @@ from scallion.testing import ScriptedModel
 WAITS = "not run yet: this waits for a person"
 
 
-@ONIONS
-def test_it_is_answered_and_the_pause_is_as_it_was(drive: Drive, any_saver: Any, onion: list[Filter]) -> None:
+def test_it_is_answered_and_the_pause_is_as_it_was(drive: Drive, any_saver: Any, mode: Mode) -> None:
     desk = Desk()
-    agent = desk_of(any_saver, "alongside", *onion, desk=desk)
+    agent = desk_of(any_saver, "alongside", *ONION[mode], desk=desk)
     driver = drive(agent)
     paused, _ = driver.start("go", thread="t")
     before = any_saver.get_tuple({"configurable": {"thread_id": "t"}})

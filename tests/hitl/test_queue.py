@@ -12,10 +12,10 @@ from checkpoints.test_portable import made_up
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from loop.scripts import assert_valid
-from modes import MODES, Drive, delivered
+from modes import MODES, Drive, Mode, delivered
 from scenes import Desk, heard
 from tests.hitl.killing import all_killed
-from tests.hitl.paused import ONIONS, TURN, Crash, crashing, desk_of, history, resumes_and_dies
+from tests.hitl.paused import ONION, TURN, Crash, crashing, desk_of, history, resumes_and_dies
 
 from scallion import (
     Agent,
@@ -44,10 +44,9 @@ def said(messages: Any) -> list[str]:
 
 
 @one_of_each
-@ONIONS
-def test_each_is_a_turn_behind_the_pause(saver: SQLCheckpointer, drive: Drive, onion: list[Filter]) -> None:
+def test_each_is_a_turn_behind_the_pause(saver: SQLCheckpointer, drive: Drive) -> None:
     desk = Desk()
-    agent = desk_of(saver, "queue", *onion, desk=desk)
+    agent = desk_of(saver, "queue", TURN, desk=desk)
     driver = drive(agent)
     paused, _ = driver.start("go", thread="t")
     assert paused.queued == 0
@@ -97,11 +96,10 @@ def test_a_resume_that_still_waits_says_how_many_do(drive: Drive, sql: SQLCheckp
     assert (type(again), again.queued) == (Paused, 1)
 
 
-@ONIONS
-def test_a_crash_loses_none_and_repeats_none(drive: Drive, sql: SQLCheckpointer, onion: list[Filter]) -> None:
+def test_a_crash_loses_none_and_repeats_none(drive: Drive, sql: SQLCheckpointer, mode: Mode) -> None:
     """Before each checkpoint of the resume and of the turns behind it; the next process goes on from there."""
     desk = Desk()
-    agent = desk_of(sql, "queue", *onion, desk=desk)
+    agent = desk_of(sql, "queue", *ONION[mode], desk=desk)
     driver = drive(agent)
     crashes, at = 0, 0
     while crashes == at:
