@@ -264,6 +264,35 @@ def deployed() -> str:
     return "LangGraph: the same" if till.paid == [7] else f"LangGraph: the tool ran {len(till.paid)} time(s)"
 
 
+@promise("A message to a paused thread is refused")
+def message() -> str:
+    """A message while a call waits: what the model is shown then."""
+    shown: list[Any] = []
+    till = Till()
+    graph = agent(till, seen=shown)
+    begin(graph)
+    graph.invoke({"messages": [HumanMessage("never mind")]}, CONFIG)
+    calls = {call["id"] for one in shown if isinstance(one, AIMessage) for call in one.tool_calls}
+    answered = {one.tool_call_id for one in shown if isinstance(one, ToolMessage)}
+    if shown[-1].text == "never mind" and calls - answered:
+        return "LangGraph: the message begins a turn, and the calls that waited stay without a result"
+    return "LangGraph: the calls that waited are answered"
+
+
+@promise("A pause is decided and resumed a year later")
+def longer() -> str:
+    """By a program that has one more tool hook and one more tool; the time itself leaves no trace there."""
+    till, saver = Till(), InMemorySaver()
+
+    @wrap_tool_call
+    def added(request: Any, handler: Any) -> Any:
+        return handler(request)
+
+    begin(agent(till, saver=saver, tools=[till.pay]))
+    decide(agent(till, added, saver=saver), type="approve")
+    return "LangGraph: the same" if till.paid == [7] else "LangGraph: the pause is lost"
+
+
 def pay_and_die(folder: str) -> None:
     """Pay, and be killed before the tool returns; a second time, only pay."""
 
