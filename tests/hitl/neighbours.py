@@ -207,20 +207,6 @@ def dangling() -> str:
     return "LangGraph: the same" if "lost" in answered else "LangGraph: the next model call fails"
 
 
-@promise("A message to a paused thread")
-def new_message() -> str:
-    """Somebody writes while a call waits: what a model's provider gets."""
-    shown: list[Any] = []
-    with on_sqlite() as saver:
-        graph = agent(Till(), saver=saver, seen=shown)
-        begin(graph)
-        graph.invoke({"messages": [HumanMessage("never mind")]}, CONFIG)
-    answered = {one.tool_call_id for one in shown if isinstance(one, ToolMessage)}
-    calls = {call["id"] for one in shown if isinstance(one, AIMessage) for call in one.tool_calls}
-    became = "the calls that waited stay without a result" if calls - answered else "the calls are answered"
-    return f"LangGraph: the message begins a turn, and {became}"
-
-
 @promise("A pause whose tool, schema, gate or filters changed")
 def changed() -> str:
     """A deploy in between: another tool under the name, then no gate at all."""
@@ -242,26 +228,6 @@ def changed() -> str:
     first = "an approval serves whatever the tool's arguments are now" if is_other else "another tool is refused"
     second = "where the gate lets the call pass now, a rejected call runs"
     return f"LangChain: {first}; {second if till.paid else 'a rejected call never runs'}"
-
-
-@promise("A pause is decided and resumed a year later")
-def deployed() -> str:
-    """A release with one more middleware and one more tool; no saver of LangGraph looks at the time."""
-
-    @tool
-    def audit(order: int) -> str:
-        """Look at an order."""
-        return "fine"
-
-    @wrap_tool_call
-    def passes(request: Any, handler: Any) -> Any:
-        return handler(request)
-
-    till = Till()
-    with on_sqlite() as saver:
-        begin(agent(till, saver=saver))
-        decide(agent(till, passes, saver=saver, tools=[till.pay, till.wipe, audit]), type="approve")
-    return "LangGraph: the same" if till.paid == [7] else f"LangGraph: the tool ran {len(till.paid)} time(s)"
 
 
 @promise("A message to a paused thread is refused")
