@@ -312,11 +312,13 @@ def test_the_payload_can_be_read_by_a_langchain_client(drive: Drive, sql: Any) -
     assert (value["args"], value["description"]) == ({"order": 1}, "The agent wants to call refund.")
 
 
-@pytest.mark.timeout(30, method="thread")
-def test_more_calls_than_there_are_threads_pause(drive: Drive, any_saver: Any) -> None:
+@pytest.mark.timeout(60, method="thread")
+@pytest.mark.parametrize("at_once", [None, 1, 3])
+def test_more_calls_than_run_at_once_pause(drive: Drive, any_saver: Any, at_once: int | None) -> None:
     """LangGraph has four threads more than processors; each of these calls has to keep something as it pauses."""
     desk, calls = Desk(), [call("look", f"c{n}", order=n) for n in range(40)]
-    driver = drive(build(desk, any_saver, filters.approval({"look": True}), *calls))
+    gate = filters.approval({"look": True})
+    driver = drive(build(desk, any_saver, gate, *calls, tool_concurrency=at_once))
     result, _ = driver.start("look", thread="t")
     assert isinstance(result, Paused)
     assert len(result.approvals) == 40

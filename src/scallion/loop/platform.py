@@ -5,6 +5,7 @@ LangGraph's own ToolNode uses the same ones.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
@@ -16,7 +17,7 @@ from typing import Any, cast
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.errors import GraphInterrupt
-from langgraph.pregel._runner import _call as _sync_call
+from langgraph.pregel import _runner
 from langgraph.types import interrupt
 
 SCRATCHPAD = "__pregel_scratchpad"
@@ -117,16 +118,17 @@ def counting_interrupts(config: RunnableConfig, ordinal: Callable[[], int]) -> t
 
 @contextmanager
 def tasks_at_once() -> Iterator[None]:
-    """Within the block a `@task` of a sync run is done where it is called, not in LangGraph's few threads.
+    """Within the block a `@task` is done at once: not in LangGraph's few threads, nor behind `max_concurrency` tasks.
 
-    A batch of calls that all wait for such a task would otherwise hold every thread that could do it, for ever.
+    A batch of calls that all wait for such a task would otherwise hold every place where it could be done, for ever.
     """
     config = current_config()
     call = config["configurable"].get(CALL)
-    if call is None or getattr(call, "func", None) is not _sync_call:
+    way = WAYS.get(getattr(call, "func", None))
+    if call is None or way is None:
         yield
         return
-    here = partial(call, submit=lambda: _done)
+    here = partial(call, submit=lambda: way)
     patched = {**config, "configurable": {**config["configurable"], CALL: here}}
     token = var_child_runnable_config.set(cast("RunnableConfig", patched))
     try:
@@ -136,13 +138,28 @@ def tasks_at_once() -> Iterator[None]:
 
 
 def _done(function: Callable[..., Any], *args: Any, **options: Any) -> Future[Any]:
-    """The future of what is done now; the options that say when are LangGraph's own."""
+    """The future of what is done now."""
     future: Future[Any] = Future()
     try:
-        future.set_result(function(*args, **{key: value for key, value in options.items() if key[:2] != "__"}))
+        future.set_result(function(*args, **_own(options)))
     except BaseException as error:
         future.set_exception(error)
     return future
+
+
+def _scheduled(function: Callable[..., Any], *args: Any, **options: Any) -> asyncio.Future[Any]:
+    """As `_done`, on the event loop that calls it."""
+    future: asyncio.Future[Any] = asyncio.ensure_future(function(*args, **_own(options)))
+    return future
+
+
+def _own(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Without those that say when, which are LangGraph's own."""
+    return {key: value for key, value in options.items() if key[:2] != "__"}
+
+
+WAYS: Mapping[Any, Callable[..., Any]] = {_runner._call: _done, _runner._acall: _scheduled}
+"""How a task is done at once, by what LangGraph calls it with in each colour."""
 
 
 def restored(token: Token[Any] | None) -> None:
