@@ -167,3 +167,16 @@ def test_a_database_in_memory_serves_threads_and_loops(saver: SQLCheckpointer) -
         one.join()
     assert {one.thread for one in saver.sessions.list().items} == {"t", "t0", "t1", "t2", "t3"}
     assert len(list(saver.list({"configurable": {"thread_id": "t"}}))) == 15
+
+
+@pytest.mark.parametrize("database", ["postgresql", "mariadb"], indirect=True)
+def test_a_connection_that_is_in_use_is_closed_when_it_comes_back(saver: SQLCheckpointer) -> None:
+    """As that of a heartbeat; left to the garbage collector it warns, and stays open for as long."""
+    used: list[Any] = []
+
+    def work(conn: Any) -> None:
+        used.append(conn.connection.dbapi_connection)
+        saver.close()
+
+    saver.database.run(work)
+    assert used[0].closed if hasattr(used[0], "closed") else not used[0].open

@@ -17,9 +17,9 @@ from dataclasses import replace
 from functools import partial
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, TypeVar
-from weakref import WeakSet, finalize
+from weakref import WeakSet, finalize, ref
 
-from sqlalchemy import Connection, Engine, StaticPool
+from sqlalchemy import Connection, Engine, StaticPool, event
 from sqlalchemy.engine import URL
 
 from scallion.errors import Closed, ConfigurationError
@@ -80,6 +80,8 @@ class Database:
         self._inherited: list[Any] = []
         self._begin()
         _databases.add(self)
+        if not self.is_sqlite and not self._is_given:
+            event.listen(self.engine, "checkin", partial(_came_back, ref(self)))
         if self.is_sqlite and self._owned:
             finalize(self, _collected, self.engine, self._at_hand, os.getpid())
 
@@ -359,6 +361,13 @@ class Database:
 
 
 _databases: WeakSet[Database] = WeakSet()
+
+
+def _came_back(database: Callable[[], Database | None], connection: Any, record: Any) -> None:
+    """Close a connection that was in use when its pool was closed: it would stay open until something collects it."""
+    found = database()
+    if found is not None and found.closed:
+        record.invalidate()
 
 
 def _collected(engine: Engine, at_hand: sqlite.AtHand | None, process: int) -> None:
