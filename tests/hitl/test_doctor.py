@@ -42,7 +42,7 @@ from scallion import (
 from scallion.errors import ThreadError
 from scallion.sql.doctor import doctor as module
 from scallion.sql.doctor import standing
-from scallion.sql.doctor.conversation import mended
+from scallion.sql.doctor.conversation import INTERRUPTED, mended
 from scallion.sql.doctor.findings import Finding
 from scallion.testing import ScriptedModel
 
@@ -61,6 +61,7 @@ def says(text: str) -> HumanMessage:
     return HumanMessage(text, id=text)
 
 
+STANDS_IN = ToolMessage(INTERRUPTED, tool_call_id="a", name="pay", id="stands in", status="error")
 USER, MORE, DONE = says("pay"), says("more"), AIMessage("done", id="done")
 DAMAGED: dict[str, tuple[list[Any], list[tuple[str, str]], list[str]]] = {
     "no result": ([USER, asks("a"), MORE, DONE], [("dangling_call", "a")], ["pay", "ai-a", "?", "more", "done"]),
@@ -84,6 +85,21 @@ DAMAGED: dict[str, tuple[list[Any], list[tuple[str, str]], list[str]]] = {
     "a result before its call": (
         [USER, gives("a"), asks("a"), DONE],
         [("misplaced_result", "a")],
+        ["pay", "ai-a", "result-a", "done"],
+    ),
+    "a result that comes after a repair": (
+        [USER, asks("a"), STANDS_IN, gives("a"), DONE],
+        [("misplaced_result", "a")],
+        ["pay", "ai-a", "result-a", "done"],
+    ),
+    "a result that comes long after a repair": (
+        [USER, asks("a"), STANDS_IN, MORE, gives("a"), gives("a", "again"), DONE],
+        [("misplaced_result", "a"), ("orphan_result", "a")],
+        ["pay", "ai-a", "result-a", "more", "done"],
+    ),
+    "a repair that came after a result": (
+        [USER, asks("a"), gives("a"), STANDS_IN, STANDS_IN, DONE],
+        [("orphan_result", "a"), ("orphan_result", "a")],
         ["pay", "ai-a", "result-a", "done"],
     ),
     "an id that comes again": (
@@ -231,6 +247,39 @@ class TestConversations:
         assert messages(graph) == conversation
         assert saver.doctor.examine("t") == found
         assert len(list(graph.get_state_history(CONFIG))) == history
+
+    @pytest.mark.parametrize(
+        "first", [[USER, asks("a")], [USER, asks("b", "a"), gives("b")], [asks("x"), USER, asks("a")]]
+    )
+    def test_tools_that_the_client_runs(self, sql: SQLCheckpointer, first: list[Any]) -> None:
+        """The graph ends with open calls, and the client sends the result: it is no damage that a repair mends."""
+        graph = kept(sql, first)
+        last = sql.doctor.examine("t")[-1]
+        assert (last.kind, last.subject, last.by) == ("dangling_call", "a", "give_up")
+        assert kinds(sql.doctor.repair("t")) == (["dangling_call"] if first[0] is not USER else [])
+        graph.invoke({"messages": [gives("a"), DONE]}, CONFIG)
+        assert is_valid(messages(graph))
+        assert sql.doctor.examine("t") == []
+
+    @one_of_each
+    def test_a_client_that_comes_late(self, saver: SQLCheckpointer) -> None:
+        """Its call was given up: the result that it sends takes the place of what was put there."""
+        graph = kept(saver, [USER, asks("a")])
+        assert kinds(saver.doctor.repair("t", give_up=True)) == ["dangling_call"]
+        assert messages(graph)[-1].text == INTERRUPTED
+        graph.invoke({"messages": [gives("a"), DONE]}, CONFIG)
+        assert kinds(saver.doctor.repair("t")) == ["misplaced_result"]
+        assert messages(graph) == [USER, asks("a"), gives("a"), DONE]
+        assert saver.doctor.examine("t") == []
+        assert saver.doctor.undo("t") == ["misplaced_result"]
+
+    def test_an_agent_runs_its_tools_itself(self, sql: SQLCheckpointer) -> None:
+        """So that a call at the end of its thread is damage."""
+        graph = kept(sql, [USER])
+        graph.invoke({"messages": [asks("a")]}, {**CONFIG, "metadata": {"agent": "desk"}})
+        (found,) = sql.doctor.repair("t")
+        assert (found.kind, found.subject, found.by) == ("dangling_call", "a", "repair")
+        assert is_valid(messages(graph))
 
     @one_of_each
     def test_it_goes_on(self, saver: SQLCheckpointer) -> None:
@@ -697,7 +746,7 @@ class TestThreads:
         assert set(saver.doctor.list().items) == alone
         assert {one.thread for one in alone} == set(names)
         for name in names:
-            saver.doctor.repair(name)
+            saver.doctor.repair(name, give_up=True)
         with counting(saver) as few:
             assert saver.doctor.list(limit=5).items == []
         with counting(saver) as many:

@@ -83,7 +83,7 @@ def _mended(doctor: Doctor, found: Iterable[Sequence[Finding]], give_up: bool) -
 
 
 def _repaired(doctor: Doctor, found: Sequence[Finding], give_up: bool) -> tuple[Sequence[Finding], str | None]:
-    if not any(one.by == "repair" or (give_up and one.by == "give_up") for one in found):
+    if not any(one.is_mended(give_up) for one in found):
         return [], None
     try:
         return doctor.repair(found[0].thread, give_up=give_up), None

@@ -43,6 +43,16 @@ class _Batch:
     def open(self) -> dict[str, str]:
         return {id: tool for id, tool in self.calls.items() if id not in self.results}
 
+    def takes(self, result: ToolMessage) -> bool:
+        """Whether it is a result of an open call, or a real one in place of what a repair gave."""
+        id = result.tool_call_id
+        return id in self.open or (id in self.results and _stands_in(self.results[id]) and not _stands_in(result))
+
+
+def _stands_in(result: ToolMessage) -> bool:
+    """Whether a repair made it: the real result may come late."""
+    return result.content == INTERRUPTED and result.status == "error"
+
 
 def is_read(messages: Sequence[Any]) -> bool:
     """Whether all of it can be judged: messages in no other form, and of no class that is unknown here."""
@@ -93,8 +103,8 @@ def _ends(messages: Sequence[Any], batch: _Batch) -> bool:
 def _placed(result: ToolMessage, place: int, batches: Sequence[_Batch]) -> Flaw:
     """Put a result that stands alone to its call: the nearest one before it, or else behind it; or to none."""
     id, tool = result.tool_call_id, result.name or "?"
-    before = [one for one in batches if one.place < place and id in one.open][-1:]
-    fitting = before or [one for one in batches if one.place > place and id in one.open][:1]
+    before = [one for one in batches if one.place < place and one.takes(result)][-1:]
+    fitting = before or [one for one in batches if one.place > place and one.takes(result)][:1]
     if not fitting:
         return Flaw("orphan_result", id, tool)
     fitting[0].results[id] = result

@@ -177,8 +177,7 @@ class Doctor:
                 self._write(lease, lambda conn: standing.remove_empty(conn, self._tables, row))
             else:
                 self._mend(row, found, lease, give_up)
-        ways = ("repair", "give_up") if give_up else ("repair",)
-        return [*freed, *(one for one in found.findings if one.by in ways)]
+        return [*freed, *(one for one in found.findings if one.is_mended(give_up))]
 
     def _mend(self, row: Standing, found: Examination, lease: Lease | None, give_up: bool) -> None:
         head = self._head(row.thread) if row.head is not None and found.findings else None
@@ -190,10 +189,11 @@ class Doctor:
                     conn, self._tables, row, found.stale, missing, clock.stamp(conn, self._clock)
                 ),
             )
-        if head is not None and found.messages is not None:
-            self._append(row, head, found.messages, [one.kind for one in found.findings if one not in rows], lease)
-        elif head is not None and give_up and any(one.by == "give_up" for one in found.findings):
-            self._append(row, head, head.given_up or [], ["half_written"], lease)
+        ends = give_up and any(one.by == "give_up" for one in found.findings)
+        messages = found.messages if head is None or not ends else head.given_up or []
+        if head is not None and messages is not None:
+            kinds = [one.kind for one in found.findings if one not in rows and one.is_mended(give_up)]
+            self._append(row, head, messages, kinds, lease)
 
     def _asking(self, row: Standing, head: Head, ids: Set[str]) -> Sequence[tuple[Place, Sequence[Question]]]:
         """The tasks that ask these, each with all that it asks; not those that only pass it on."""

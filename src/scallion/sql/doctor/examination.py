@@ -74,9 +74,11 @@ def _of_turn(found: Examination, row: Standing, head: Head, *, is_paused: bool) 
     if head.work or head.is_uncommitted:
         halves = [] if _may_run(row, head) else [_half_written(row, head)]
         return replace(found, findings=[*found.findings, *halves])
-    without = mended(head.messages if head.is_read else [])
-    findings = [*found.findings, *(_flaw(row, flaw) for flaw in without.flaws)]
-    return replace(found, findings=findings, messages=without.messages if without.flaws else None)
+    messages = head.messages if head.is_read else []
+    sure = mended(messages, is_open=not head.is_ours)
+    findings = [*found.findings, *(_flaw(row, flaw) for flaw in sure.flaws)]
+    findings += [_unanswered(row, flaw) for flaw in mended(messages).flaws if flaw not in sure.flaws]
+    return replace(found, findings=findings, messages=sure.messages if sure.flaws else None)
 
 
 def _may_run(row: Standing, head: Head | None) -> bool:
@@ -91,6 +93,13 @@ def _flawed(row: Standing, head: Head) -> Iterator[Finding]:
 def _flaw(row: Standing, flaw: Flaw) -> Finding:
     what, remedy = FLAWS[flaw.kind]
     return Finding(row.thread, flaw.kind, what.format(flaw.subject, flaw.tool), remedy, flaw.subject)
+
+
+def _unanswered(row: Standing, flaw: Flaw) -> Finding:
+    """A call at the very end of a thread whose graph is not known: whoever calls it may be who runs the tool."""
+    what, remedy = FLAWS[flaw.kind]
+    told = f"if nobody sends it any more, --give-up mends it: {remedy}"
+    return Finding(row.thread, flaw.kind, what.format(flaw.subject, flaw.tool), told, flaw.subject, by="give_up")
 
 
 def _half_written(row: Standing, head: Head) -> Finding:

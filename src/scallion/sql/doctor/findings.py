@@ -41,6 +41,10 @@ class Finding:
         """Whether something is wrong."""
         return self.kind not in ("running", "unread")
 
+    def is_mended(self, give_up: bool) -> bool:
+        """Whether `Doctor.repair` mends it."""
+        return self.by == "repair" or (give_up and self.by == "give_up")
+
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
         return asdict(self)
