@@ -113,7 +113,7 @@ class TestWhatARuleSays:
             ({"pattern": UP_TO_9}, {"order": 10}, False),
             ({"pattern": UP_TO_9}, {"order": "10"}, False),  # which the tool would take for a number
             ({"pattern": UP_TO_9}, {}, False),
-            ({"pattern": {"required": ["none"]}}, {"order": 1}, False),
+            ({"pattern": {"properties": {"none": {"type": "null"}}, "required": ["none"]}}, {"order": 1}, False),
             ({}, {"order": 4711}, True),
         ],
     )

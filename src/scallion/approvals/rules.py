@@ -6,13 +6,14 @@ The rule book is what a saver offers as `.rules`. A gate asks it before it asks 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
-from scallion.approvals import deciders
+from scallion.approvals import deciders, patterns, taken
 from scallion.approvals.effects import digest
+from scallion.approvals.patterns import speaks_of, strict
 from scallion.approvals.policy import Policy
 from scallion.approvals.schemas import validator
 from scallion.errors import ConfigurationError, DecisionError
@@ -54,21 +55,31 @@ class Rule:
         return {name: one.isoformat() if isinstance(one, datetime) else one for name, one in plain.items()}
 
     def fits(self, call: Asked) -> bool:
-        """Whether it is about a call with these arguments.
-
-        Where its pattern cannot be applied it denies, and does not allow. A pattern allows only what fits the tool's
-        own schema, too: "500" is no number for a schema, and one for the tool.
-        """
-        if self.args is not None:
-            return self.args == digest(call.args)
-        if self.pattern is None:
+        """Whether it is about a call with these arguments. Where it cannot tell, it denies and does not allow."""
+        if self.args is None and self.pattern is None:
             return True
-        allows = self.verdict == "allow"
-        schemas = [self.pattern, *([call.args_schema or False] if allows else [])]
         try:
-            return all(validator(one).is_valid(dict(call.args)) for one in schemas)
+            return self._allows(call) if self.verdict == "allow" else self._denies(call)
         except Exception:
-            return not allows
+            return self.verdict == "deny"
+
+    def _allows(self, call: Asked) -> bool:
+        """Exactly these arguments, or what the pattern lets pass and the tool takes as it stands, without more."""
+        if self.pattern is None:
+            return self.args == digest(call.args)
+        of_tool = {"additionalProperties": False, **(call.args_schema or {"not": {}})}
+        return all(validator(one).is_valid(dict(call.args)) for one in (strict(self.pattern), of_tool))
+
+    def _denies(self, call: Asked) -> bool:
+        """Whatever the tool may take for what it denies, and all that does not fit the tool's own schema."""
+        args, schema = dict(call.args), call.args_schema
+        if schema is None or not validator(schema).is_valid(args):
+            return True
+        if self.pattern is None:
+            return self.args in taken.digests(args, schema)
+        full, unknown = taken.completed(args, schema)
+        fits = validator(self.pattern).is_valid
+        return any(map(fits, (args, full, taken.plain(full)))) or speaks_of(self.pattern, unknown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +147,11 @@ def condition(args: Any, pattern: Any, verdict: RuleVerdict) -> str:
         raise ConfigurationError("a rule is about exact args= or about a pattern=, not both")
     if args is not None:
         _check_data("args=", args)
-        return json.dumps({"args": digest(args)})
+        return json.dumps({"args": digest(args if verdict == "allow" else taken.plain(args))})
     if pattern is None:
         return "{}"
     _check_data("pattern=", pattern)
-    _check_pattern(pattern)
-    if verdict == "allow":
-        _check_required(pattern)
+    patterns.check(pattern, allows=verdict == "allow")
     return json.dumps({"pattern": pattern})
 
 
@@ -153,34 +162,3 @@ def _check_data(what: str, given: Any) -> None:
         same = False
     if not same:
         raise ConfigurationError(f"{what} of a rule is a mapping of JSON data, not {type(given).__name__}")
-
-
-def _check_pattern(pattern: Mapping[str, Any]) -> None:
-    from jsonschema import Draft202012Validator, SchemaError
-
-    try:
-        Draft202012Validator.check_schema(pattern, format_checker=Draft202012Validator.FORMAT_CHECKER)
-    except SchemaError as error:
-        where = "/".join(map(str, error.absolute_path)) or "the whole"
-        raise ConfigurationError(f"pattern= of a rule is no JSON schema: look at {where}") from None
-    if any(not ref.startswith("#") for ref in _references(pattern)):
-        raise ConfigurationError("pattern= of a rule refers to another document: nothing is fetched, so write it out")
-
-
-def _references(schema: Any) -> Iterator[str]:
-    if isinstance(schema, list):
-        yield from (ref for one in schema for ref in _references(one))
-    elif isinstance(schema, Mapping):
-        for key, value in schema.items():
-            if key in ("$ref", "$dynamicRef") and isinstance(value, str):
-                yield value
-            yield from _references(value)
-
-
-def _check_required(pattern: Mapping[str, Any]) -> None:
-    """An argument that is left out fits every schema, and the tool then takes its default."""
-    if loose := sorted(set(pattern.get("properties") or ()) - set(pattern.get("required") or ())):
-        told = ", ".join(map(repr, loose))
-        raise ConfigurationError(
-            f"pattern= of a rule that allows has to require what it limits: add {told} to required"
-        )
