@@ -37,17 +37,14 @@ def page(
     after: str | None = None,
 ) -> Page[Entry]:
     """Rows, the newest first."""
-    sessions.check_limit(limit)
     a = t.audit.c
     query = select(t.audit).where(
         *(column == given for column, given in ((a.thread, thread), (a.event, event)) if given)
     )
     if owner is not None:
         query = query.where(_is_of(t, owner))
-    if after is not None:
-        query = query.where(a.no < sessions.cursor(after, 1)[0])
-    rows = conn.execute(query.order_by(a.no.desc()).limit(limit + 1)).all()
-    return Page([_entry(row) for row in rows[:limit]], str(rows[limit - 1].no) if len(rows) > limit else None)
+    rows, following = sessions.numbered(conn, query, a.no, limit, after, newest=True)
+    return Page([_entry(row) for row in rows], following)
 
 
 def _is_of(t: Tables, owner: str) -> ColumnElement[bool]:

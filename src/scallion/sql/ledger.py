@@ -69,7 +69,6 @@ def page(
     after: str | None = None,
 ) -> Page[Approval]:
     """Approvals, the oldest first."""
-    sessions.check_limit(limit)
     sessions.check_choice("kind", kind, [None, *KINDS])
     a = t.approvals.c
     sessions.check_choice("status", status, [None, *STATUSES])
@@ -78,10 +77,8 @@ def page(
     query = rows(t, now).where(*(column == value for column, value in wanted.items() if value is not None))
     if status is not None:
         query = query.where(_has_status(t, status, now))
-    if after is not None:
-        query = query.where(a.no > sessions.cursor(after, 1)[0])
-    these = conn.execute(query.order_by(a.no).limit(limit + 1)).all()
-    return Page(read(conn, t, these[:limit]), str(these[limit - 1].no) if len(these) > limit else None)
+    these, following = sessions.numbered(conn, query, a.no, limit, after)
+    return Page(read(conn, t, these), following)
 
 
 def _has_status(t: Tables, status: str, now: Any) -> ColumnElement[bool]:

@@ -160,14 +160,11 @@ def page(
     after: str | None = None,
 ) -> Page[Delivery]:
     """Rows of these statuses, the oldest first."""
-    sessions.check_limit(limit)
     for status in statuses:
         sessions.check_choice("status", status, STATUSES)
     query = _shown(t).where(t.outbox.c.status.in_(statuses), *_owned(t, owner))
-    if after is not None:
-        query = query.where(t.outbox.c.no > sessions.cursor(after, 1)[0])
-    rows = conn.execute(query.order_by(t.outbox.c.no).limit(limit + 1)).all()
-    return Page([_delivery(row) for row in rows[:limit]], str(rows[limit - 1].no) if len(rows) > limit else None)
+    rows, following = sessions.numbered(conn, query, t.outbox.c.no, limit, after)
+    return Page([_delivery(row) for row in rows], following)
 
 
 def _shown(t: Tables) -> Select[Any]:

@@ -60,16 +60,13 @@ def page(
     after: str | None = None,
 ) -> Page[Rule]:
     """Rules, the oldest first; with those that are revoked, expired or used up where `ended`."""
-    sessions.check_limit(limit)
     r = t.rules.c
     wanted = {r.tool: tool, r.thread: thread, r.owner: owner}
     query = select(t.rules).where(*(column == value for column, value in wanted.items() if value is not None))
     if not ended:
         query = query.where(_holds(t, now))
-    if after is not None:
-        query = query.where(r.no > sessions.cursor(after, 1)[0])
-    rows = conn.execute(query.order_by(r.no).limit(limit + 1)).all()
-    return Page([_rule(t, row) for row in rows[:limit]], str(rows[limit - 1].no) if len(rows) > limit else None)
+    rows, following = sessions.numbered(conn, query, r.no, limit, after)
+    return Page([_rule(t, row) for row in rows], following)
 
 
 def revoke(conn: Connection, t: Tables, no: int, by: str, now: datetime, owner: str | None) -> Rule:

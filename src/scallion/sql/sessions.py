@@ -8,7 +8,22 @@ from datetime import datetime
 from secrets import randbits
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args
 
-from sqlalchemy import ColumnElement, Connection, Insert, Row, and_, case, delete, func, insert, or_, select, update
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Insert,
+    Row,
+    Select,
+    and_,
+    case,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 
 from scallion.errors import ConfigurationError, LeaseLost, StorageError
 from scallion.sql import audit, holders, keyring, names, owners
@@ -226,6 +241,18 @@ def check_choice(name: str, value: object, choices: Sequence[Any]) -> None:
     """Raise ConfigurationError unless it is one of the choices."""
     if value not in choices:
         raise ConfigurationError(f"`{name}` is one of {', '.join(map(repr, choices))}, not {value!r}")
+
+
+def numbered(
+    conn: Connection, query: Select[Any], no: Column[Any], limit: int, after: str | None, *, newest: bool = False
+) -> tuple[Sequence[Row[Any]], str | None]:
+    """A page of rows in the order of their numbers, the oldest or the `newest` first, and the `after` of the next."""
+    check_limit(limit)
+    if after is not None:
+        last = cursor(after, 1)[0]
+        query = query.where(no < last if newest else no > last)
+    found = conn.execute(query.order_by(no.desc() if newest else no).limit(limit + 1)).all()
+    return found[:limit], str(found[limit - 1].no) if len(found) > limit else None
 
 
 def page(
