@@ -77,8 +77,11 @@ def test_what_was_given_up_is_sent_again(here: Command, place: Path) -> None:
     with SQLCheckpointer(f"sqlite:///{place}/threads.db") as saver:
         saver.outbox.deliver(fail, attempts=1)
     assert "failed" in here("outbox").out
+    id = here("outbox", "--json").data["items"][1]["id"]
+    assert here("outbox", "--retry", id).err == "1 will be sent again\n"
+    assert (here("outbox", id).status, here("outbox", "--retry", "1-x").status) == (2, 1)
     again = here("outbox", "--retry", "--json")
-    assert again.err == "2 will be sent again\n"
+    assert again.err == "1 will be sent again\n"
     assert [row["status"] for row in again.data["items"]] == ["waiting"] * 2
     assert here("sweep", "--deliver", "--command", KEEP).status == 0
 

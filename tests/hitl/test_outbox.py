@@ -228,6 +228,37 @@ def test_a_reason_is_kept_where_it_is_said_to_be_safe(saver: SQLCheckpointer, ca
     assert "s3cret" not in caplog.text
 
 
+@sync_kinds
+@pytest.mark.parametrize(
+    ("reason", "kept"), [("a\0b", "a?b"), ("a\ud800b", "a?b"), ("🚫" * 2_000, "🚫" * 1_000), ("", "")]
+)
+def test_whatever_a_reason_says_the_sending_goes_on(saver: SQLCheckpointer, reason: str, kept: str) -> None:
+    ask(saver, 2)
+
+    def fail(notification: Notification) -> None:
+        raise NotDelivered(reason)
+
+    assert saver.outbox.deliver(fail).failed == 2
+    assert [one.error for one in saver.outbox.list().items] == [kept, kept]
+
+
+@pytest.mark.parametrize("database", ["file", "postgresql", "mariadb", "asyncpg"], indirect=True)
+async def test_one_is_sent_again(database: str) -> None:
+    async with SQLCheckpointer(database, outbox=True) as saver:
+        ask(saver, 3)
+        assert (await saver.outbox.adeliver(Told(fails=2), attempts=1)).given_up == 2
+        first, second, sent = (await saver.outbox.alist(None)).items
+        assert await saver.outbox.aretry(second.id) == 1
+        assert await saver.outbox.aretry(second.id) == await saver.outbox.aretry(sent.id) == 0
+        assert [one.status for one in (await saver.outbox.alist()).items] == ["failed", "waiting"]
+        for unknown in (f"{first.id}0", "1-", "x", "9" * 30, f"{first.id.split('-')[0]}-{second.id.split('-')[1]}", 1):
+            with pytest.raises(ConfigurationError, match="no notification has the id"):
+                await saver.outbox.aretry(unknown)  # type: ignore[arg-type]
+        with pytest.raises(ConfigurationError, match="no notification"):
+            await saver.for_owner("u2").outbox.aretry(first.id)
+        assert await saver.for_owner("u1").outbox.aretry(first.id) == 1
+
+
 def test_where_nobody_seems_to_be_there_the_rest_waits(saver: SQLCheckpointer) -> None:
     ask(saver, 8)
     told = Told(fails=8)

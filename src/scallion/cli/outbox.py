@@ -24,20 +24,23 @@ STATUSES = (UNDELIVERED, "waiting", "failed", "delivered", "skipped", "all")
 
 
 @click.command()
+@click.argument("id", required=False)
 @click.option("--status", type=click.Choice(STATUSES), default=UNDELIVERED, show_default=True, help="Which ones.")
-@click.option("--retry", is_flag=True, help="Have what was given up be sent again; then list.")
+@click.option("--retry", is_flag=True, help="Have what was given up be sent again, or only ID; then list.")
 @limit_option
 @after_option
 @database_option
 @json_option
-def outbox(status: str, retry: bool, limit: int, after: str | None, as_json: bool) -> None:
+def outbox(id: str | None, status: str, retry: bool, limit: int, after: str | None, as_json: bool) -> None:
     """List the notifications that nobody got yet, the oldest first; `sweep --deliver` sends them."""
     from scallion.inbox import Inbox
 
+    if id is not None and not retry:
+        raise click.UsageError("ID is for --retry")
     chosen: dict[str, Any] = {"all": {"status": None}, UNDELIVERED: {}}.get(status, {"status": status})
     with Inbox(database(), **place()) as inbox, pages():
         if retry:
-            again = inbox.outbox.retry()
+            again = inbox.outbox.retry(id)
             click.echo(f"{again} will be sent again", err=True)
         page = inbox.outbox.list(**chosen, limit=limit, after=after)
     if as_json:

@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 from scallion.bridge import call, enter_async, enter_sync, wait
 from scallion.errors import ConfigurationError
 from scallion.notify import NotDelivered, Notification
-from scallion.sql import outbox, sessions
+from scallion.sql import names, outbox, sessions
 from scallion.sql.clock import read, to_micros
 from scallion.sql.engines import Database
 from scallion.sql.failures import Work
@@ -32,6 +32,8 @@ FIRST, LAST = 15, 6 * 3600
 """Seconds from the first attempt to the second, and at most between two."""
 PATIENT = 300
 """Seconds that the sending may take where nothing says so."""
+LONGEST = 1_000
+"""So many characters of a reason are kept."""
 IN_A_ROW = 5
 """After so many failures in a row the rest is left for later: nobody seems to be there."""
 
@@ -97,13 +99,16 @@ class Outbox(View):
         """As `deliver`; what is no coroutine function is called in a thread."""
         return await enter_async(self._deliver, to, limit, include_args, attempts)
 
-    def retry(self) -> int:
-        """Have what was given up be due again, from its first attempt on; how many that are."""
-        return self.database.run(self._retry, write=True)
+    def retry(self, id: str | None = None) -> int:
+        """Have what was given up be due again, from its first attempt on; how many that are.
 
-    async def aretry(self) -> int:
+        `id`: only this one, as `list` shows it; 0 if it was not given up. Raises ConfigurationError if there is none.
+        """
+        return self.database.run(self._retry(id), write=True)
+
+    async def aretry(self, id: str | None = None) -> int:
         """As `retry`."""
-        return await self.database.arun(self._retry, write=True)
+        return await self.database.arun(self._retry(id), write=True)
 
     def _list(
         self, status: DeliveryStatus | Sequence[DeliveryStatus] | None, limit: int, after: str | None
@@ -111,8 +116,8 @@ class Outbox(View):
         chosen = outbox.STATUSES if status is None else [status] if isinstance(status, str) else status
         return lambda conn: outbox.page(conn, self.database.tables, chosen, owner=self.owner, limit=limit, after=after)
 
-    def _retry(self, conn: Connection) -> int:
-        return outbox.retry(conn, self.database.tables, self._now(conn), self.owner)
+    def _retry(self, id: str | None) -> Work[int]:
+        return lambda conn: outbox.retry(conn, self.database.tables, self._now(conn), self.owner, id)
 
     def _deliver(self, to: Recipient, limit: int, include_args: bool, attempts: int) -> Delivered:
         _check(to, limit, attempts)
@@ -144,10 +149,10 @@ class Outbox(View):
         try:
             call(_call, _acall, to, taken.notification)
         except Exception as error:
-            told = str(error) if isinstance(error, NotDelivered) else type(error).__name__
+            told = names.fitting(str(error), LONGEST) if isinstance(error, NotDelivered) else type(error).__name__
             last = taken.attempts >= attempts
             log.warning("a notification was not delivered: %s", told)
-            self._run(self._failed(taken, told, last), write=True)
+            self._run(self._failed(taken, told or "", last), write=True)
             return "given_up" if last else "failed"
         self._run(self._delivered(taken), write=True)
         return "sent"

@@ -11,6 +11,7 @@ at the same moment, and what a process that died was sending is due again. Of on
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -19,7 +20,7 @@ from typing import Any, Literal, get_args
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, and_, exists, select, update
 
-from scallion.errors import UnknownApproval
+from scallion.errors import ConfigurationError, UnknownApproval
 from scallion.notify import Notification
 from scallion.sql import ledger, sessions
 from scallion.sql.clock import from_micros
@@ -29,6 +30,8 @@ from scallion.sql.tables import Tables
 DeliveryStatus = Literal["waiting", "delivered", "skipped", "failed"]
 STATUSES = get_args(DeliveryStatus)
 UNDELIVERED: tuple[DeliveryStatus, ...] = ("waiting", "failed")
+NUMBER = re.compile(r"([0-9]{1,18})-", re.ASCII)
+"""The number of a row, as an id begins with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +146,23 @@ def failed(conn: Connection, t: Tables, taken: Taken, error: str, again: Any) ->
     conn.execute(update(t.outbox).where(mine).values(values))
 
 
-def retry(conn: Connection, t: Tables, now: Any, owner: str | None) -> int:
-    """Have what failed wait again, from its first attempt on; how many that are."""
+def retry(conn: Connection, t: Tables, now: Any, owner: str | None, id: str | None = None) -> int:
+    """Have what failed wait again, all or one, from its first attempt on; how many that are."""
     values = {"status": "waiting", "due": now, "attempts": 0}
-    which = and_(t.outbox.c.status == "failed", *_owned(t, owner))
+    this = [] if id is None else [t.outbox.c.no == _number(conn, t, owner, id)]
+    which = and_(t.outbox.c.status == "failed", *this, *_owned(t, owner))
     return conn.execute(update(t.outbox).where(which).values(values)).rowcount
+
+
+def _number(conn: Connection, t: Tables, owner: str | None, id: object) -> int:
+    """The number of the row with this id; raises ConfigurationError."""
+    found = NUMBER.match(id) if isinstance(id, str) else None
+    if found:
+        query = select(t.outbox).where(t.outbox.c.no == int(found[1]), *_owned(t, owner))
+        row = conn.execute(query).one_or_none()
+        if row is not None and _id(row) == id:
+            return int(row.no)
+    raise ConfigurationError(f"no notification has the id {id!r}")
 
 
 def page(
