@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 from checkpoints.databases import one_of_each, sync_kinds
 from checkpoints.workers import at_once
 from sqlalchemy import select
 
-from scallion.sql import audit
+from scallion.approvals.effects import AttemptStatus
+from scallion.sql import audit, ledger
+from scallion.sql.rules import EVENTS
 from scallion.sql.saver import SQLCheckpointer
+
+SOURCE = Path(audit.__file__).parents[1]
+PAGE = SOURCE.parents[1] / "docs" / "audit.md"
+LITERAL = re.compile(r"""(?:audit\.(?:add|ending)\(\s*conn,\s*t,|ledger\.end\(.*,)\s*"(\w+)\"""")
+
+
+def test_the_table_in_the_docs_has_every_event() -> None:
+    """What the source names beside its calls, what an attempt or an approval may become, what rules say; no others."""
+    written = {name for file in SOURCE.rglob("*.py") for name in LITERAL.findall(file.read_text())}
+    assert {"decided", "withdrawn", "voted", "escalated", "rule_added", "deleted", "used"} <= written
+    written |= {f"effect_{status}" for status in get_args(AttemptStatus)} | set(EVENTS.values())
+    written |= set(ledger.STATUSES) - {"pending"}
+    table = re.findall(r"^\| (`.*?) \|", PAGE.read_text().partition("\n## ")[0], re.MULTILINE)
+    assert {name for row in table for name in re.findall(r"`(\w+)`", row)} == written
 
 
 def add(saver: SQLCheckpointer, thread: str, rows: int = 1) -> None:

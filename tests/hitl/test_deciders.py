@@ -221,6 +221,14 @@ class TestQuorum:
         assert desk.ran == ["refund 3"]
 
     @one_of_each
+    def test_numbers_are_equal_where_their_values_are(self, saver: Any) -> None:
+        id = asked(build(saver, quorum=2)).id
+        said: list[Any] = [7, True, 1, {"order": [7, True]}, {"order": [7.0, 1]}, "7"]
+        for n, order in enumerate(said):
+            assert saver.approvals.decide(id, respond({"order": order}), by=f"p{n}").status == "pending"
+        assert saver.approvals.decide(id, respond({"order": 7.0}), by="ed").status == "decided"
+
+    @one_of_each
     def test_a_rejection_by_one_is_enough(self, saver: Any) -> None:
         desk = Desk()
         agent = build(saver, desk, quorum=3, deciders=["ana", "bo", "cy"])
@@ -345,8 +353,17 @@ class TestQuorum:
         voted = runs.invoke(scallion, ["edit", id, "--set", "order=2", "--by", "ana"]).output
         assert "edit, a vote of ana; 2 people have to decide the same" in voted
         assert "pending, 1 of 2 votes" in runs.invoke(scallion, ["pending"]).output
+        runs.invoke(scallion, ["approve", id, "--by", "bo"])
+        assert "pending, 1 of 2 votes" in runs.invoke(scallion, ["pending"]).output, "they said two different things"
+        runs.invoke(scallion, ["withdraw", id, "--by", "bo"])
         card = runs.invoke(scallion, ["show", "t"]).output
-        for line in ("by ana or bo", "not by who asked for it", "1 voted so far", "vote: edit by ana", '"order": 2'):
+        for line in (
+            "by ana or bo",
+            "not by who asked for it",
+            "1 voted so far, 1 of them the same",
+            "vote: edit by ana",
+            '"order": 2',
+        ):
             assert line in card
         shown = json.loads(runs.invoke(scallion, ["pending", "--json"]).output)["items"][0]
         assert [(one["by"], one["decision"]["args"]) for one in shown["votes"]] == [("ana", {"order": 2})]

@@ -82,8 +82,25 @@ def signed(answer: Any) -> tuple[Any, list[str]]:
 
 
 def is_same(one: Decision, other: Decision) -> bool:
-    """Whether two people said the same; true and 1 are two things, as they are in JSON."""
-    return json.dumps(one.to_json(), sort_keys=True) == json.dumps(other.to_json(), sort_keys=True)
+    """Whether two people said the same; true and 1 are two things, as they are in JSON, and 7 and 7.0 are one."""
+    return _is_equal(json.loads(json.dumps(one.to_json())), json.loads(json.dumps(other.to_json())))
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    """Whether two JSON values are equal."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_is_equal(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_is_equal, one, other))
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    return bool(one == other) or (one != one and other != other)  # NaN, which Python writes as JSON
+
+
+def agreeing(approval: Approval) -> int:
+    """How many of those who voted said the same: those who are the most."""
+    said = [one.decision for one in approval.votes]
+    return max((sum(is_same(one, other) for other in said) for one in said), default=0)
 
 
 def check_all(approval: Approval, decision: Decision, names: Sequence[str]) -> None:

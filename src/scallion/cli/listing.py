@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
+from scallion.approvals.deciders import agreeing
 from scallion.cli.options import database, database_option, json_option, place
 from scallion.cli.output import ago, print_json, print_table
 from scallion.errors import ConfigurationError
@@ -120,7 +121,7 @@ def _standing(one: Approval) -> str:
     if one.status == "pending":
         told += ["overdue"] if one.overdue else []
         told += [f"escalated to {one.escalated}"] if one.escalated else []
-        told += [f"{len(one.votes)} of {one.quorum} votes"] if one.quorum > 1 else []
+        told += [f"{agreeing(one)} of {one.quorum} votes"] if one.quorum > 1 else []
     return ", ".join(told)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from scallion.approvals.deciders import agreeing
 from scallion.inspect.escape import one_line, printable
 from scallion.values import Approval
 
@@ -76,7 +77,8 @@ def _people(approval: Approval) -> Iterator[str]:
     if approval.not_requester:
         yield "not by who asked for it"
     if approval.quorum > 1:
-        yield f"{approval.quorum} people have to decide the same; {len(approval.votes)} voted so far"
+        said = f"{len(approval.votes)} voted so far, {agreeing(approval)} of them the same"
+        yield f"{approval.quorum} people have to decide the same; {said}"
     for vote in approval.votes:
         yield f"vote: {verdict(approval.replace(decision=vote.decision, decided_by=vote.by))}"
 
