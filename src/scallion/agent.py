@@ -149,8 +149,8 @@ class Agent:
         `decisions`: `{approval_id: decision}`, one decision for all that pend, or None for those that were recorded.
         Decisions for some of the approvals are fine. A decision that may not be stored is refused before anything is:
         raises UnknownApproval, InvalidDecision, AlreadyDecided, ApprovalExpired, PauseChanged; NotPaused where there is
-        nothing to resume. `by` says who decided. Messages that were queued meanwhile are answered behind it, each with
-        a turn of its own; the result is the last turn's.
+        nothing to resume, or the turn was cancelled. `by` says who decided. Messages that were queued meanwhile are
+        answered behind it, each with a turn of its own; the result is the last turn's.
         """
         return self._sync(*self._resuming(thread, decisions, by, options))
 
@@ -301,7 +301,7 @@ class Agent:
     ) -> Result:
         self._threads.check_owner(str(here.thread), here.owner)
         head = self._threads.head(config)
-        found = self._threads.decided(head, str(here.thread), decisions, by)
+        found = self._threads.decided(config, head, str(here.thread), decisions, by)
         if not isinstance(found, Resumption):
             return self._paused(found, head.messages, here)
         turn = self._continued(here, config, options, head, found, found.answers or found.held or True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -11,6 +11,7 @@ from langgraph.graph import END
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from scallion.approvals.changed import again
+from scallion.approvals.decisions import check_open
 from scallion.approvals.forms import EXPIRED
 from scallion.approvals.ledger import Ledger, addressed, open_approvals, record
 from scallion.approvals.payload import is_ours
@@ -36,7 +37,7 @@ UNKNOWN_OUTCOME = "the turn was interrupted before this call gave a result; whet
 SUPERSEDED = "not run: the person went on with another message"
 CANCELLED = "cancelled"
 LATE = "the request to approve this call expired unanswered; it did not run"
-CLOSED = ("cancelled", "superseded", "expired")
+CLOSED = ("cancelled", "superseded", "used")
 
 
 @dataclass(frozen=True)
@@ -117,9 +118,10 @@ class Threads:
         if head.interrupts:
             self._expire(head, thread)
             approvals = self.approvals(head, thread)
-            if all(one.status in CLOSED for one in approvals):  # closed in the inbox, or by time, without the graph
-                is_late = any(one.status == "expired" for one in approvals)
-                return self.close(config, thread, head, LATE if is_late else CANCELLED, None)
+            if given_up := why_closed(approvals):
+                return self.close(config, thread, head, given_up, None)
+            if all(one.status == "expired" for one in approvals):
+                return self.close(config, thread, head, LATE, None)
             if self._on_message != "supersede":
                 raise ThreadPaused(thread, approvals)
             return self.close(config, thread, head, SUPERSEDED, None)
@@ -217,10 +219,12 @@ class Threads:
             for one in calls
         ]
 
-    def decided(self, head: Head, thread: str, decisions: Any, by: str | None) -> Resumption | list[Approval]:
+    def decided(
+        self, config: Mapping[str, Any], head: Head, thread: str, decisions: Any, by: str | None
+    ) -> Resumption | list[Approval]:
         """What the thread goes on from; the open approvals where nothing is decided yet.
 
-        Raises NotPaused, or a DecisionError before anything is stored.
+        Raises NotPaused, also where the turn was given up, which ends it; or a DecisionError before anything is stored.
         """
         if not head.interrupts:
             if not head.values and not head.open:
@@ -237,6 +241,12 @@ class Threads:
         given |= {one.id: one.decision for one in approvals if one.decision is not None}
         if decisions is not None:
             given |= addressed(decisions, approvals, self.ledger, thread)
+        if given_up := why_closed(approvals):
+            if decisions is not None:
+                check_open(next(one for one in approvals if one.status in CLOSED))
+            self.close(config, thread, head, given_up, None)
+            what = "cancelled" if given_up == CANCELLED else "interrupted"
+            raise NotPaused(thread, f"the turn of thread {thread!r} was {what}; it is closed now")
         changed = self._changed(approvals, given)
         if not given and not changed:
             return approvals
@@ -268,6 +278,17 @@ class Threads:
                 found[one.id] = difference
                 given.pop(one.id, None)
         return found
+
+
+def why_closed(approvals: Iterable[Approval]) -> str | None:
+    """What the open calls of a turn are answered with that was given up without its graph; None where it was not.
+
+    A part of a pause that nobody can decide any more is enough: it would never go on.
+    """
+    found = {one.status for one in approvals}.intersection(CLOSED)
+    if not found:
+        return None
+    return UNKNOWN_OUTCOME if "used" in found else CANCELLED
 
 
 def _merged(done: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

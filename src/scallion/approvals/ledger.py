@@ -65,7 +65,7 @@ def _timed(asked: Approval) -> Approval:
 
 
 def _known(asked: Approval, row: Approval | None) -> Approval:
-    if row is None or row.status == "used":
+    if row is None:
         return asked
     return asked.replace(**{name: getattr(row, name) for name in KNOWN})
 

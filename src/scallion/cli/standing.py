@@ -34,6 +34,7 @@ def resuming(graph: str, thread: str) -> str:
 def standing(agent: Agent, thread: str) -> Standing:
     """Where the thread stands now."""
     from scallion.approvals.ledger import open_approvals
+    from scallion.threads import why_closed
 
     if agent.checkpointer is None:
         return Standing("idle")
@@ -41,8 +42,7 @@ def standing(agent: Agent, thread: str) -> Standing:
     if snapshot.interrupts:
         ledger = getattr(agent.checkpointer, "approvals", None)
         approvals = open_approvals(snapshot.interrupts, thread, ledger)
-        cancelled = all(one.status == "cancelled" for one in approvals)
-        return Standing("cancelled" if cancelled else "paused", approvals)
+        return Standing("cancelled" if why_closed(approvals) else "paused", approvals)
     marker = snapshot.values.get("turn")
     # Tasks, not `next`: that leaves out a step that had finished when a kill came before its checkpoint.
     if snapshot.tasks or (marker and marker.get("open")):

@@ -68,9 +68,6 @@ def resume(graph: str, thread: str, configurable: dict[str, Any], as_json: bool)
         from scallion.cli.foreign import go_on
 
         return go_on(agent, graph, thread, configurable, as_json)
-    if standing(agent, thread).status == "cancelled":
-        agent.cancel(thread)
-        return failed(f"the turn of thread {thread!r} was cancelled; it is closed now")
     return _turn(
         agent, graph, thread, lambda: agent.stream_resume(thread, config={"configurable": configurable}), as_json
     )

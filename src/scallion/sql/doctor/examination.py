@@ -16,6 +16,7 @@ from scallion.sql.serde import Unread
 
 GO_ON = "`scallion resume GRAPH THREAD` goes on with it"
 CANCEL = "`scallion cancel THREAD --graph GRAPH` ends it"
+GIVE_UP = "`scallion resume GRAPH THREAD` ends it, as the next message does"
 FLAWS: dict[Kind, tuple[str, str]] = {
     "dangling_call": ("call {0} of {1} has no result", "it is answered: whether it took effect is not known"),
     "misplaced_result": ("the result of call {0} of {1} does not stand behind it", "it is put there"),
@@ -103,6 +104,8 @@ def _unanswered(row: Standing, flaw: Flaw) -> Finding:
 
 
 def _half_written(row: Standing, head: Head) -> Finding:
+    if head.is_ours and head.asked:
+        return Finding(row.thread, "half_written", _stopped(row, head), GIVE_UP, by=None)
     if head.is_ours:
         remedy = f"{GO_ON}; the next message, or {CANCEL.removesuffix(' ends it')}, ends it"
         return Finding(row.thread, "half_written", _stopped(row, head), remedy, by=None)
