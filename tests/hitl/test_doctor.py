@@ -38,6 +38,7 @@ from scallion import (
     approve,
     filters,
     pause,
+    rerun,
 )
 from scallion.errors import ThreadError
 from scallion.sql.doctor import doctor as module
@@ -550,6 +551,40 @@ class TestTurns:
         assert isinstance(recovered, Completed)
         assert recovered.answer == "done"
         assert sql.doctor.list().items == []
+
+    @one_of_each
+    @pytest.mark.parametrize("gate", [True, False])
+    def test_an_effect_that_nobody_knows_of(self, saver: SQLCheckpointer, gate: bool) -> None:
+        """Its turn was killed inside of a tool that runs at most once: it is told until a person is asked."""
+
+        def pay(n: int) -> str:
+            """Pay."""
+            raise KeyboardInterrupt
+
+        agent = Agent(
+            ScriptedModel(lambda history: asks("a") if history[-1].type == "human" else "done"),
+            tools=[pay],
+            filters=[filters.approval({"pay": gate}), filters.once("pay")],
+            checkpointer=saver,
+        )
+        with pytest.raises(KeyboardInterrupt):
+            agent.resume("t", approve()) if isinstance(agent.invoke("go", thread="t"), Paused) else None
+        found = saver.doctor.examine("t")
+        assert kinds(found) == (["unknown_outcome"] if gate else ["unknown_outcome", "half_written"])
+        assert (found[0].subject, found[0].by, found[0].is_damage) == ("a", None, True)
+        assert saver.effects.list("t")[0].key in found[0].what
+        assert saver.doctor.list().items == found
+        assert saver.doctor.repair("t", give_up=True) == []
+        for _ in range(2):
+            asked = agent.resume("t")
+            assert isinstance(asked, Paused)
+            assert [one.kind for one in asked.approvals] == ["unknown_outcome"]
+            assert saver.doctor.examine("t") == []
+            with pytest.raises(KeyboardInterrupt):
+                agent.resume("t", rerun())
+            assert "unknown_outcome" in kinds(saver.doctor.examine("t"))
+        agent.cancel("t")
+        assert saver.doctor.examine("t") == []
 
     def test_a_turn_that_failed(self, sql: SQLCheckpointer) -> None:
         agent = Agent(ScriptedModel([ValueError("no")]), checkpointer=sql)

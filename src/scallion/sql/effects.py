@@ -129,6 +129,11 @@ def _attempts(t: Tables, session: int, calls: Sequence[str]) -> Select[Any]:
     return select(t.effects).where(e.session == session, e.call.in_(calls)).order_by(e.call, e.attempt)
 
 
+def attempts(conn: Connection, t: Tables, session: int, calls: Sequence[str]) -> Sequence[Row[Any]]:
+    """All attempts at these calls of a session, of each the first first."""
+    return conn.execute(_attempts(t, session, calls)).all() if calls else []
+
+
 def _newest(t: Tables, thread: str, calls: Sequence[str] | None, owner: str | None = None) -> Select[Any]:
     """The attempts at these calls, or at all, the newest of a call first."""
     e, s = t.effects.c, t.sessions.c

@@ -59,6 +59,14 @@ def is_read(messages: Sequence[Any]) -> bool:
     return all(isinstance(one, BaseMessage) for one in messages)
 
 
+def open_calls(messages: Sequence[Any]) -> tuple[str | None, Sequence[str]]:
+    """The id of the message at the end, with nothing but results behind it, and its calls that have none."""
+    batches, _ = _sorted(messages)
+    if not batches or not _ends(messages, batches[-1]):
+        return None, ()
+    return messages[batches[-1].place].id, list(batches[-1].open)
+
+
 def mended(messages: Sequence[Any], *, is_open: bool = False) -> Mended:
     """What is wrong with the messages. `is_open`: the calls of the last batch may still get their results."""
     batches, loose = _sorted(messages)

@@ -18,7 +18,7 @@ from scallion.errors import ThreadError, TypeBlocked
 from scallion.sql import clock, leases, names, sessions, summary
 from scallion.sql.asking import Place
 from scallion.sql.clock import Clock
-from scallion.sql.doctor import heads, standing
+from scallion.sql.doctor import heads, outcomes, standing
 from scallion.sql.doctor.examination import Examination, examine, expired, unread
 from scallion.sql.doctor.findings import Finding
 from scallion.sql.doctor.heads import REPAIR, Head
@@ -133,7 +133,7 @@ class Doctor:
         if row.head is not None and head is None and not row.is_held:
             return Examination()  # deleted while it was looked at
         known = self._known(row, head) if head is not None else set()
-        return examine(row, head, known, partial(self._waits, row))
+        return examine(row, head, known, partial(self._waits, row), self._begun(row, head) if head else ())
 
     def _head(self, thread: str) -> Head | None:
         found = self._tuple(thread, "", None)
@@ -160,6 +160,11 @@ class Doctor:
         if {question.id for those in head.asked.values() for question in those} <= known:
             return known
         return self._run(lambda conn: standing.asked_at(conn, self._tables, row.no, head.id))
+
+    def _begun(self, row: Standing, head: Head) -> Sequence[outcomes.Begun]:
+        """What was begun and came to no end that is known."""
+        calls = outcomes.asks_for(head)
+        return self._run(lambda conn: outcomes.begun(conn, self._tables, row, calls)) if calls else ()
 
     def _waits(self, row: Standing, opened: Opened) -> bool:
         """Whether the task of a subgraph, which alone has written so far, asks this."""

@@ -8,9 +8,11 @@ from typing import Any
 
 from scallion.sql import holders
 from scallion.sql.clock import from_micros
+from scallion.sql.doctor import outcomes
 from scallion.sql.doctor.conversation import Flaw, mended
 from scallion.sql.doctor.findings import Finding, Kind
 from scallion.sql.doctor.heads import Head
+from scallion.sql.doctor.outcomes import Begun
 from scallion.sql.doctor.standing import Opened, Standing
 from scallion.sql.serde import Unread
 
@@ -41,8 +43,13 @@ class Examination:
         return [one for one in self.findings if one.kind in wanted]
 
 
-def examine(row: Standing, head: Head | None, known: Set[str], waits: Callable[[Opened], bool]) -> Examination:
-    """What is wrong. `known`: the questions of the head that have a row; `waits`: whether a task below asks it."""
+def examine(
+    row: Standing, head: Head | None, known: Set[str], waits: Callable[[Opened], bool], begun: Sequence[Begun] = ()
+) -> Examination:
+    """What is wrong. `known`: the questions of the head that have a row; `waits`: whether a task below asks it.
+
+    `begun`: the attempts at open calls of which no more is known.
+    """
     if row.is_held:
         return Examination([_running(row)])
     findings = expired(row)
@@ -58,6 +65,7 @@ def examine(row: Standing, head: Head | None, known: Set[str], waits: Callable[[
     findings += [_missing(row, question.id) for question in asked if question.id in missing]
     if row.is_miscounted and not missing and len(live) == len(row.open):
         findings.append(_miscounted(row))
+    findings += [] if _may_run(row, head) else outcomes.findings(row, begun)
     found = Examination(findings, [one.id for one in stale], missing)
     return found if head is None else _of_turn(found, row, head, is_paused=bool(live or missing))
 

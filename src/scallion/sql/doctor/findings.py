@@ -10,6 +10,7 @@ Kind = Literal[
     "unread",
     "expired_lease",
     "half_written",
+    "unknown_outcome",
     "dangling_call",
     "misplaced_result",
     "orphan_result",
@@ -27,6 +28,7 @@ class Finding:
 
     `subject`: the id of the call, message or approval that it is about. `by`: what of `Doctor.repair` mends it: all of
     it, or only `give_up=True`; None: it does not. "running" and "unread" are no damage.
+    "unknown_outcome" is about a call; whoever resumes the thread is asked.
     """
 
     thread: str

@@ -31,6 +31,9 @@ class Opened:
     ns: str
     checkpoint: str
     root: str
+    call: str | None = None
+    is_begun: bool = False
+    """Whether a call that runs at most once was begun on the answer."""
 
     @property
     def is_open(self) -> bool:
@@ -136,9 +139,10 @@ def _opened(conn: Connection, t: Tables, nos: Sequence[int]) -> dict[int, list[O
     query = query.join(t.sessions, s.no == a.session).where(a.session.in_(nos), waits)
     found: dict[int, list[Opened]] = {}
     for row in conn.execute(query.order_by(a.no)):
-        interrupt = ledger.question_of(t, row).interrupt
-        place = row.ns, row.checkpoint, row.root
-        found.setdefault(row.session, []).append(Opened(row.id, interrupt, row.status, row.kind, row.tool, *place))
+        question = ledger.question_of(t, row)
+        place = row.ns, row.checkpoint, row.root, question.approval("").call_id, question.begun
+        opened = Opened(row.id, question.interrupt, row.status, row.kind, row.tool, *place)
+        found.setdefault(row.session, []).append(opened)
     return found
 
 
