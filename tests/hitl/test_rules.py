@@ -417,7 +417,7 @@ def test_a_rule_expires_by_the_clock(tmp_path: Path) -> None:
     ("options", "told"),
     [
         ({"verdict": "maybe"}, "allow"),
-        ({"by": ""}, "by="),
+        ({"by": ""}, "name of who makes"),
         ({"tool": ""}, "names a tool"),
         ({"uses": 0}, "uses="),
         ({"uses": True}, "uses="),

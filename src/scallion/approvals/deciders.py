@@ -8,14 +8,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
+from unicodedata import category
 
 from scallion.approvals.forms import EXPIRED
-from scallion.errors import InvalidDecision
+from scallion.errors import ConfigurationError, InvalidDecision
 from scallion.values import Approval, Decision
 
 ESCALATE = "escalate:"
 LONGEST = 240
 """Characters of a name: a database holds 255, with what stands in front of the one to escalate to."""
+NAME = f"a text of 1 to {LONGEST} characters, without spaces around it and without control characters"
+CONTROL = ("Cc", "Zl", "Zp")
+"""The kinds of characters that break a line, or are none to be seen."""
 
 
 def rules(names: Sequence[str] | None, not_requester: bool, quorum: int) -> dict[str, Any]:
@@ -39,12 +43,13 @@ def is_stricter(now: Mapping[str, Any], shown: Mapping[str, Any]) -> bool:
 
 def check(approval: Approval, by: str | None) -> None:
     """Raise InvalidDecision unless this person may decide. Where anybody may, nobody has to be named."""
-    if not of(approval):
-        return
-    if by is None:
+    counts_who = bool(of(approval))
+    if by is None and counts_who:
         raise InvalidDecision("here it counts who decides: give by=...", approval)
-    if not is_name(by):
-        raise InvalidDecision("who decides is named by a short text, without spaces around it", approval)
+    if not is_name(by) and (counts_who or isinstance(by, str)):
+        raise InvalidDecision(f"who decides is {NAME}", approval)
+    if not counts_who:
+        return
     if approval.deciders is not None and by not in (*approval.deciders, approval.escalated):
         raise InvalidDecision(f"{by!r} is not among those who may decide this", approval)
     if not approval.not_requester:
@@ -125,4 +130,11 @@ def role(on_expire: Any) -> str | None:
 
 def is_name(given: Any) -> bool:
     """Whether it can name a person."""
-    return isinstance(given, str) and 0 < len(given) <= LONGEST and given == given.strip() and "\0" not in given
+    is_short = isinstance(given, str) and 0 < len(given) <= LONGEST and given == given.strip()
+    return is_short and not any(category(one) in CONTROL for one in given)
+
+
+def check_name(what: str, given: str) -> None:
+    """Raise ConfigurationError, saying whose name it is, unless the text can name a person."""
+    if not is_name(given):
+        raise ConfigurationError(f"the {what} is {NAME}")

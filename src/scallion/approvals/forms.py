@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, get_args
 
-from scallion.errors import InvalidDecision
+from scallion.errors import ConfigurationError, InvalidDecision
 from scallion.values import Decision, DecisionType
 
 EXPIRED: DecisionType = "expired"
@@ -44,6 +44,14 @@ def check(decision: Any) -> None:
             f'{{"type": ...}} of {", ".join(TYPES)}; not {_shape(decision)}'
         )
     _check_fields(given)
+
+
+def check_allowed(given: Any, name: str) -> None:
+    """Raise ConfigurationError unless it is a sequence of kinds of decision."""
+    if isinstance(given, str) or not isinstance(given, Sequence | Set) or not given:
+        raise ConfigurationError(f"{name} is a sequence of kinds of decision, not {given!r}")
+    if wrong := [one for one in given if one not in TYPES]:
+        raise ConfigurationError(f"{name} knows no {wrong[0]!r}; there are {', '.join(TYPES)}")
 
 
 def _check_fields(given: Mapping[Any, Any]) -> None:

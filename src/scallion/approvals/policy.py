@@ -9,9 +9,12 @@ from typing import Any
 
 from scallion.approvals import deciders
 from scallion.approvals.deciders import is_name, role
-from scallion.approvals.forms import TYPES
+from scallion.approvals.forms import check_allowed
 from scallion.errors import ConfigurationError
 from scallion.values import DecisionType
+
+LONGEST = timedelta(days=36_525)
+"""A hundred years: no clock gets beyond its last day by adding that."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +38,9 @@ class Policy:
     quorum: int = 1
 
     def __post_init__(self) -> None:
-        if isinstance(self.allowed, str) or not self.allowed:
-            raise ConfigurationError(f"Policy(allowed=...) is a sequence of kinds of decision, not {self.allowed!r}")
+        check_allowed(self.allowed, "Policy(allowed=...)")
         if self.describe is not None and not isinstance(self.describe, str) and not callable(self.describe):
             raise ConfigurationError(f"Policy(describe=...) is a text or a function, not {self.describe!r}")
-        wrong = [one for one in self.allowed if one not in TYPES]
-        if wrong:
-            raise ConfigurationError(f"Policy(allowed=...) knows no {wrong[0]!r}; there are {', '.join(TYPES[:4])}")
         self._check_expiry()
         self._check_people()
 
@@ -101,7 +100,8 @@ def as_shown(shown: Mapping[str, Any]) -> Policy:
 
 
 def check_span(given: Any, name: str) -> None:
-    """Raise ConfigurationError unless it is a span of time above zero, or None."""
+    """Raise ConfigurationError unless it is a span of time above zero and of at most `LONGEST`, or None."""
     seconds = given.total_seconds() if isinstance(given, timedelta) else given
-    if seconds is not None and (not isinstance(seconds, int | float) or not 0 < seconds < float("inf")):
-        raise ConfigurationError(f"{name} is a number of seconds above zero, not {seconds!r}")
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if seconds is not None and (not is_number or not 0 < seconds <= LONGEST.total_seconds()):
+        raise ConfigurationError(f"{name} is a number of seconds above zero, and at most a hundred years: {seconds!r}")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, get_args
 
 from scallion.approvals import deciders
 from scallion.approvals.changed import asks_again, of_schema
 from scallion.approvals.deciders import signed
 from scallion.approvals.decisions import check_fit, read
-from scallion.approvals.forms import EXPIRED
+from scallion.approvals.forms import EXPIRED, check_allowed
 from scallion.approvals.payload import approval, payload
 from scallion.approvals.policy import Policy, check_span
 from scallion.errors import ConfigurationError, InvalidDecision
@@ -18,6 +18,8 @@ from scallion.events import FilterActed
 from scallion.filters.journal import Frame, current_frame
 from scallion.filters.verdicts import Verdicts
 from scallion.values import EMPTY, ApprovalKind, Decision, DecisionType, ToolRequest
+
+KINDS: tuple[ApprovalKind, ...] = get_args(ApprovalKind)
 
 
 def pause(
@@ -33,10 +35,13 @@ def pause(
     May be called in a hook of any chain and in a tool. The code before it runs again on resume, so it must be
     repeatable; what `next` gave is not computed again. `schema` is the JSON schema of a response. After `expires_in`
     seconds nobody can decide any more, and a resume returns a decision of type "expired".
-    In the tool chain the approval shows the call. Raises ConfigurationError outside of a turn.
+    In the tool chain the approval shows the call. Raises ConfigurationError outside of a turn, and for what is no kind.
     """
     frame = _here()
     check_span(expires_in, "pause(expires_in=...)")
+    if kind not in KINDS:
+        raise ConfigurationError(f"pause(kind=...) is one of {', '.join(KINDS)}, not {kind!r}")
+    check_allowed(allowed, "pause(allowed=...)")
     return _asked(frame, _question(frame, question, kind, tuple(allowed), schema, expires_in))
 
 

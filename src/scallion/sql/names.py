@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from scallion.approvals.deciders import check_name
 from scallion.errors import ConfigurationError, StorageError
 
 LENGTHS = {
@@ -69,6 +70,13 @@ def somebody(metadata: Mapping[str, Any], key: str) -> str | None:
     given = metadata.get(key)
     is_name = isinstance(given, str | int | UUID) and not isinstance(given, bool) and given != ""
     return text(key, given) if is_name else None
+
+
+def person(what: str, given: object) -> str:
+    """As `text`, of somebody who acts. Raises ConfigurationError also for what names nobody, as "" or "ana " do."""
+    if isinstance(given, str):
+        check_name(what, given)
+    return text(what, given)
 
 
 def texts(what: str, given: object) -> list[str]:

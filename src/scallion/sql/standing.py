@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
+from scallion.approvals.policy import check_span
 from scallion.approvals.rules import SCOPES, VERDICTS, Asked, Rule, RuleVerdict, Ruling, Scope, check_source, condition
 from scallion.errors import ConfigurationError
 from scallion.sql import clock, ledger, names, rules, sessions
@@ -163,14 +164,14 @@ class Rules(Leased):
             raise ConfigurationError(f'a rule says "allow" or "deny", not {verdict!r}')
         if uses is not None and (not isinstance(uses, int) or isinstance(uses, bool) or not 0 < uses < 2**62):
             raise ConfigurationError(f"uses= of a rule is a whole number above zero, not {uses!r}")
-        if not tool or not by:
-            raise ConfigurationError("a rule names a tool, and with by= who makes it")
+        if not tool:
+            raise ConfigurationError("a rule names a tool")
         return {
             "tool": names.text("name of a tool", tool),
             "verdict": verdict,
             "thread": names.optional("thread id", thread),
             "owner": self._scope(names.optional("owner", owner)),
-            "created_by": names.text("name of who makes a rule", by),
+            "created_by": names.person("name of who makes a rule", by),
             "left": uses,
         }
 
@@ -229,7 +230,7 @@ class Rules(Leased):
         return lambda conn: rules.page(conn, self.database.tables, self._now(conn), **wanted)
 
     def _revoke(self, id: int, by: str) -> Work[Rule]:
-        no, by = sessions.cursor(str(id), 1)[0], names.text("name of who revokes", by)
+        no, by = sessions.cursor(str(id), 1)[0], names.person("name of who revokes", by)
 
         def work(conn: Connection) -> Rule:
             self._check_lease(conn)
@@ -251,15 +252,8 @@ class Rules(Leased):
 
 
 def _span(expires_in: Any) -> timedelta | None:
-    if expires_in is None:
-        return None
-    try:
-        span = expires_in if isinstance(expires_in, timedelta) else timedelta(seconds=expires_in)
-    except (TypeError, ValueError, OverflowError):
-        span = timedelta(0)
-    if isinstance(expires_in, bool) or not timedelta(0) < span < timedelta(days=365_000):
-        raise ConfigurationError(f"expires_in= of a rule is a number of seconds above zero, not {expires_in!r}")
-    return span
+    check_span(expires_in, "expires_in= of a rule")
+    return expires_in if isinstance(expires_in, timedelta | None) else timedelta(seconds=expires_in)
 
 
 class Ruled:
