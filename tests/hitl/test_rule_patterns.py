@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
+from functools import reduce
 from typing import Any
 
 import pytest
@@ -80,6 +81,7 @@ def build(saver: SQLCheckpointer, desk: Desk, tool: str, args: Mapping[str, Any]
         ({"oneOf": [SMALL]}, "does not take 'oneOf'"),
         ({"not": {"properties": {"euros": {"minimum": 20}}}}, "does not take 'not'"),
         ({"patternProperties": {"^euros$": {"maximum": 20}}}, "does not take 'patternProperties'"),
+        (reduce(lambda one, _: {"properties": {"a": one}, "required": ["a"]}, range(100), SMALL), "too deeply"),
         ({"dependentSchemas": {"order": TWENTY}}, "does not take 'dependentSchemas'"),
     ],
 )

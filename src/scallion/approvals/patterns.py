@@ -34,6 +34,8 @@ def check(pattern: Mapping[str, Any], *, allows: bool) -> None:
     except SchemaError as error:
         where = "/".join(map(str, error.absolute_path)) or "the whole"
         raise ConfigurationError(f"pattern= of a rule is no JSON schema: look at {where}") from None
+    except RecursionError:
+        raise ConfigurationError("pattern= of a rule is nested too deeply to be checked: say it with less") from None
     if any(not ref.startswith("#") for ref in _references(pattern)):
         raise ConfigurationError("pattern= of a rule refers to another document: nothing is fetched, so write it out")
     if allows:
