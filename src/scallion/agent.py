@@ -23,7 +23,7 @@ from scallion.loop.graph import build_loop
 from scallion.loop.invocation import Cancelled, Delivery, Invocation, current_invocation
 from scallion.loop.platform import as_root
 from scallion.loop.state import Limits
-from scallion.options import CallOptions, checked, graph_config, named_thread, new_invocation
+from scallion.options import CallOptions, checked, graph_config, named_thread, new_invocation, taking_up
 from scallion.stack import Stack
 from scallion.streaming import astream, stream
 from scallion.threads import CANCELLED, UNKNOWN_OUTCOME, Head, Threads
@@ -274,13 +274,15 @@ class Agent:
         messages = with_ids(messages, taken=head.messages if head else ())
         base = (list(head.messages) if head else []) if commits else None
         request = TurnRequest(messages, context=here.context(head.values if head else {}, here.turn))
-        turn = Turn(str(here.turn), here, config, request, base, self._graph_options(here, options))
+        options_ = self._graph_options(here, options)
+        turn = Turn(str(here.turn), here, taking_up(here, config), request, base, options_)
         if head is not None:
             turn.resumption = Resumption(head.values, None)
         return self._run(turn)
 
     def _finish_open_turn(self, here: Invocation, config: dict[str, Any], options: CallOptions, head: Head) -> Head:
         """The turn before was not committed: do the rest of it, or give it up where a filter fails on it again."""
+        config = {**config}  # who began it is not who begins the next one
         before = Invocation(thread=here.thread, owner=here.owner, user=here.user, env=here.env, lease=here.lease)
         turn = self._continued(before, config, options, head, Resumption(head.values, None, ended=True), True)
         before.turn = turn.id
@@ -300,7 +302,7 @@ class Agent:
         self, here: Invocation, config: dict[str, Any], decisions: Any, by: str | None, options: CallOptions
     ) -> Result:
         self._threads.check_owner(str(here.thread), here.owner)
-        head = self._threads.head(config)
+        head = self._threads.whole(config)
         found = self._threads.decided(config, head, str(here.thread), decisions, by)
         if not isinstance(found, Resumption):
             return self._paused(found, head.messages, here)
@@ -366,7 +368,7 @@ class Agent:
         here = Invocation(turn=new_turn_id(), thread=thread, owner=self._bound)
         config = graph_config(here, {}, self.name)
         with holding(self.checkpointer, here, config, new=False):
-            head = self._threads.head(config)
+            head = self._threads.whole(config)
             if not head.open and not head.marker:
                 return False
             self._threads.close(config, thread, head, CANCELLED, "cancelled")

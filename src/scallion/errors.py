@@ -132,10 +132,12 @@ class ThreadPaused(ThreadError):
 
     def __init__(self, thread: str, approvals: Sequence[Approval] = ()) -> None:
         self.approvals = list(approvals)
+        waiting = sum(one.status != "decided" for one in self.approvals)
+        is_decided = bool(self.approvals) and not waiting
+        state = "is decided, and has not gone on since" if is_decided else f"waits for {waiting} decision(s)"
         super().__init__(
             thread,
-            f"thread {thread!r} waits for {len(self.approvals)} decision(s): resume it, "
-            'or build the Agent with on_message_while_paused="supersede"',
+            f'thread {thread!r} {state}: resume it, or build the Agent with on_message_while_paused="supersede"',
         )
 
 

@@ -83,6 +83,11 @@ def new_invocation(turn: str, thread: str, options: CallOptions, bound: Any = No
     return Invocation(turn=turn, thread=thread, prompts=as_system(options.get("system_prompt")), **given)
 
 
+def taking_up(here: Invocation, config: dict[str, Any]) -> dict[str, Any]:
+    """The config of a turn's own checkpoints, which hold its message: not of those that end the turn before it."""
+    return config if here.waited is None else {**config, "metadata": {**config["metadata"], TAKEN: here.waited}}
+
+
 def graph_config(here: Invocation, options: CallOptions, agent: str) -> dict[str, Any]:
     """LangGraph's config: the caller's, with the thread and who it belongs to."""
     given = callers_config(options)

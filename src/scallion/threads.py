@@ -26,15 +26,18 @@ from scallion.errors import (
     ThreadPaused,
 )
 from scallion.filters.effects import recorded
+from scallion.filters.environment import failure
 from scallion.history import changes, left_of
 from scallion.loop.invocation import invocation
 from scallion.loop.state import calls_of, last_batch, open_calls
+from scallion.loop.updating import update
 from scallion.stack import Stack
 from scallion.turn import Resumption
 from scallion.values import Approval, Decision
 
 UNKNOWN_OUTCOME = "the turn was interrupted before this call gave a result; whether it took effect is not known"
 SUPERSEDED = "not run: the person went on with another message"
+RAN = "it ran before the turn was closed; what came of it is not known"
 CANCELLED = "cancelled"
 LATE = "the request to approve this call expired unanswered; it did not run"
 CLOSED = ("cancelled", "superseded", "used")
@@ -103,6 +106,14 @@ class Threads:
         id = (snapshot.config.get("configurable") or {}).get("checkpoint_id")
         return Head(snapshot.values, bool(snapshot.tasks), snapshot.interrupts, snapshot.metadata or {}, done, id)
 
+    def whole(self, config: Mapping[str, Any]) -> Head:
+        """As `head`, once the end of a turn is applied that was written by half: older releases could die there."""
+        head = self.head(config)
+        if not any("turn" in one for one in head.done):
+            return head
+        update(self._graph, config, None, as_node=END)
+        return self.head(config)
+
     def ready(self, config: Mapping[str, Any], thread: str, *, full: bool) -> Head | None:
         """Make the thread ready for a new message: refuse or supersede a pause, close calls that a crash left open.
 
@@ -114,7 +125,7 @@ class Threads:
             status = lease.status if lease else call(self._saver.status, self._saver.astatus, thread)
             if status in (None, "idle"):
                 return None
-        head = self.head(config)
+        head = self.whole(config)
         if head.interrupts:
             self._expire(head, thread)
             approvals = self.approvals(head, thread)
@@ -152,8 +163,7 @@ class Threads:
         known = {one.id for one in head.messages} if head is not None else set()
         if not rest or any(one.id not in known and one.id != REMOVE_ALL_MESSAGES for one in removals):
             raise ConfigurationError("input removes messages that the thread does not have, or holds nothing else")
-        graph = self._graph
-        call(graph.update_state, graph.aupdate_state, config, {"messages": removals}, as_node="chat")
+        update(self._graph, config, {"messages": removals})
         return self.head(config), rest
 
     def approvals(self, head: Head, thread: str) -> list[Approval]:
@@ -178,8 +188,7 @@ class Threads:
         written = self._closing(thread, head, text)
         if not written and not head.open:
             return head
-        graph, end = self._graph, "chat" if written else END
-        call(graph.update_state, graph.aupdate_state, config, written or None, as_node=end)
+        update(self._graph, config, written or None, as_node="chat" if written else END)
         return self.head(config)
 
     def _closing(self, thread: str, head: Head, text: str) -> dict[str, Any]:
@@ -195,23 +204,25 @@ class Threads:
 
     def seed(self, config: Mapping[str, Any], values: Mapping[str, Any]) -> None:
         """Have a new thread begin with these values."""
-        call(self._graph.update_state, self._graph.aupdate_state, config, values, as_node="chat")
+        update(self._graph, config, values)
 
     def settled(self, thread: str, head: Head, text: str) -> list[BaseMessage]:
         """The history as a provider takes it: finished calls with their results, each open one answered with `text`."""
-        answers = self._answers(thread, list(head.messages), text)
+        answers = self._answers(thread, head, text)
         base = head.values.get("base")
         before = [*base, *head.messages] if base is not None else head.messages
         return [*left_of(before, head.marker), *answers]
 
-    def _answers(self, thread: str, messages: list[BaseMessage], text: str) -> list[ToolMessage]:
-        """A result for each open call: the recorded one of an effect, what is not known of it, or else `text`."""
+    def _answers(self, thread: str, head: Head, text: str) -> list[ToolMessage]:
+        """A result for each open call: the recorded one of an effect, what is known of one that ran, or else `text`."""
+        messages = list(head.messages)
         calls = open_calls(messages)
         known = recorded(self._saver, thread, last_batch(messages)[0], calls)
+        ran = _ran(head.interrupts)
         return [
             known.get(one["id"])
             or ToolMessage(
-                UNKNOWN_OUTCOME if one["id"] in known else text,
+                UNKNOWN_OUTCOME if one["id"] in known else ran.get(one["id"], text),
                 tool_call_id=one["id"],
                 name=one["name"],
                 status="error",
@@ -289,6 +300,13 @@ def why_closed(approvals: Iterable[Approval]) -> str | None:
     if not found:
         return None
     return UNKNOWN_OUTCOME if "used" in found else CANCELLED
+
+
+def _ran(interrupts: Sequence[Any]) -> dict[str, str]:
+    """What is known, by id, of the calls whose tool ran before the pause."""
+    asked = [one.approval("") for one in questions(interrupts)]
+    before = [one for one in asked if one.call_id and one.bound.get("ran") and not one.bound.get("depth")]
+    return {str(one.call_id): failure(one.description) if one.kind == "environment" else RAN for one in before}
 
 
 def _merged(done: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

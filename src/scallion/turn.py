@@ -24,6 +24,7 @@ from scallion.filters.state import StateRules, States
 from scallion.history import changes, kept_messages, shared_length, with_final, with_ids
 from scallion.loop.invocation import Invocation
 from scallion.loop.state import Step
+from scallion.loop.updating import update
 from scallion.values import Completed, TurnRequest
 
 EMPTY_RECORD: Record = {"layer": "", "done": {}, "open": {}, "pauses": []}
@@ -327,7 +328,7 @@ class TurnRunner:
             written["messages"] = changed
         if turn.replaced:
             written["base"] = None
-        call(self._graph.update_state, self._graph.aupdate_state, turn.config, written, as_node="chat")
+        update(self._graph, turn.config, written)
 
 
 def _journal(turn: Turn, saved: dict[str, Any] | None) -> Record | None:

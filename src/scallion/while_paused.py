@@ -16,7 +16,7 @@ from scallion.bridge import call
 from scallion.errors import Blocked, ConfigurationError, NotPaused, ThreadPaused
 from scallion.loop.invocation import Invocation
 from scallion.loop.state import Step
-from scallion.options import TAKEN, CallOptions, graph_config
+from scallion.options import CallOptions, graph_config
 from scallion.threads import Head, Threads
 from scallion.turn import new_turn_id
 from scallion.values import Approval, Completed, Paused, Queued
@@ -146,7 +146,7 @@ class WhilePaused:
         here.begin(new_turn_id(), one.by, prompts)
         config = graph_config(here, options, self._agent)
         config["configurable"].update(here.lease.configurable if here.lease else {})
-        config["metadata"] = {**config["metadata"], TAKEN: one.no}
+        here.waited = one.no
         try:
             return self._start([*one.messages[len(prompts) :]], here, config, options)
         except Blocked:

@@ -8,7 +8,7 @@ import pytest
 from modes import Drive
 from scenes import asks, call, results
 
-from scallion import Agent, Blocked, Completed, Paused, approve, filters, reject, rerun, respond, stop
+from scallion import Agent, Blocked, Completed, Filter, Paused, approve, filters, pause, reject, rerun, respond, stop
 from scallion.testing import ScriptedModel
 
 
@@ -31,7 +31,7 @@ class Shop:
         self.ran.append(f"look {n}")
         return f"saw {n}"
 
-    def agent(self, saver: Any, *more: Any) -> Agent:
+    def agent(self, saver: Any, *more: Any, **options: Any) -> Agent:
         """It orders, and looks something up beside it."""
 
         def say(messages: list[Any]) -> Any:
@@ -39,7 +39,7 @@ class Shop:
             return " / ".join(told) if told else asks(call("order", "c1", n=1), call("look", "c2", n=2))
 
         stack = [filters.pause_on_environment_error(), *more]
-        return Agent(ScriptedModel(say), tools=[self.order, self.look], filters=stack, checkpointer=saver)
+        return Agent(ScriptedModel(say), tools=[self.order, self.look], filters=stack, checkpointer=saver, **options)
 
 
 def paused(drive: Drive, agent: Agent) -> Any:
@@ -126,3 +126,41 @@ def test_a_second_failure_after_a_crash_is_not_run_a_third_time_by_one_decision(
     assert shop.ran.count("order 1") == 2
     assert isinstance(drive(agent).resume("t")[0], Paused)
     assert shop.ran.count("order 1") == 2
+
+
+@pytest.mark.parametrize("how", ["supersede", "alongside", "cancel"])
+@pytest.mark.parametrize("guarded", [False, True], ids=["bare", "once"])
+def test_closed_without_an_answer_the_model_is_told_that_it_failed(
+    drive: Drive, sql: Any, how: str, guarded: bool
+) -> None:
+    shop = Shop()
+    options = {} if how == "cancel" else {"on_message_while_paused": how}
+    agent = shop.agent(sql, *([filters.once("order")] if guarded else []), **options)
+    paused(drive, agent)
+    if how == "cancel":
+        assert agent.cancel("t")
+    done, _ = drive(agent).start("hello", thread="t")
+    assert sorted(results(done.messages)) == ["error: PermissionError: the token has expired", "saw 2"]
+
+
+@pytest.mark.parametrize("how", ["supersede", "cancel"])
+def test_what_ran_before_another_pause_is_not_told_to_have_not(drive: Drive, sql: Any, how: str) -> None:
+    """A filter looks at the result, and asks a person about that."""
+
+    def looks(request: Any, state: Any, next: Any) -> Any:
+        reply = next(request)
+        if request.call["name"] == "order":
+            pause("may the model see it?")
+        return reply
+
+    shop = Shop()
+    shop.expired = False
+    agent = shop.agent(sql, Filter("looks", around_tool=looks), on_message_while_paused="supersede")
+    drive(agent).start("go", thread="t")
+    if how == "cancel":
+        agent.cancel("t")
+    done, _ = drive(agent).start("hello", thread="t")
+    assert sorted(results(done.messages)) == [
+        "it ran before the turn was closed; what came of it is not known",
+        "saw 2",
+    ]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from scallion.approvals.deciders import counts
+from scallion.approvals.deciders import counts, is_same
 from scallion.approvals.decisions import check, read
 from scallion.approvals.forms import EXPIRED
 from scallion.approvals.questions import questions
@@ -18,6 +18,8 @@ from scallion.bridge import call
 from scallion.errors import AlreadyDecided, InvalidDecision, UnknownApproval
 from scallion.values import Approval, Decision
 
+REFUSING = ("reject", "stop")
+"""The decisions with which a call does not run, and nothing is put in the place of its result."""
 MANY = 10_000
 """More approvals than one thread has open."""
 KNOWN = (
@@ -75,11 +77,13 @@ def addressed(
 ) -> dict[str, Decision]:
     """The decision for each approval id: from a mapping by id, one decision for all, or LangChain's list by position.
 
-    Raises UnknownApproval for an id that is not there, AlreadyDecided for one that was used with another decision,
-    InvalidDecision for what is no decision.
+    One decision for all is for those that nobody decided. Raises UnknownApproval for an id that is not there,
+    AlreadyDecided for one that was used with another decision, or where a decision for all would have no effect and
+    let run what it refuses, InvalidDecision for what is no decision.
     """
     if isinstance(decisions, Decision) or (isinstance(decisions, Mapping) and "type" in decisions):
         decision = read(decisions)
+        _check_ignored(decision, approvals)
         return {one.id: decision for one in _in_time(approvals) if one.status != "decided"}
     if isinstance(decisions, Mapping) and set(decisions) == {"decisions"}:
         return _by_position(decisions["decisions"], _in_time(approvals))
@@ -93,6 +97,21 @@ def addressed(
     for approval_id in given.keys() - known:
         _check_repeated(approval_id, given.pop(approval_id), ledger, thread, failed)
     return given
+
+
+def _check_ignored(decision: Decision, approvals: Sequence[Approval]) -> None:
+    """Raise AlreadyDecided where somebody decided otherwise before, and nothing else waits, or a call would run.
+
+    Nobody finds out later than here that a refusal of everything came too late for a part.
+    """
+    decided = [one for one in approvals if one.status == "decided" and one.decision is not None]
+    waits = len(decided) < len(approvals)
+    for one in decided:
+        made = one.decision
+        assert made is not None
+        runs = made.type not in REFUSING and decision.type in REFUSING
+        if not is_same(made, decision) and (runs or not waits):
+            raise AlreadyDecided(one.id, by=one.decided_by, at=one.decided_at, decision=made)
 
 
 def _in_time(approvals: Sequence[Approval]) -> Sequence[Approval]:

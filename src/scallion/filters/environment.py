@@ -16,6 +16,12 @@ from scallion.values import Decision, DecisionType, ToolReply, ToolRequest
 
 ALLOWED: tuple[DecisionType, ...] = ("rerun", "approve", "respond", "reject", "stop")
 AGAIN = ("rerun", "approve")
+ASKED = " failed, and somebody has to mend something: "
+
+
+def failure(description: str) -> str:
+    """What a tool failed with, by what the question about it shows."""
+    return description.partition(ASKED)[2] or description
 
 
 class PauseOnEnvironmentError(Filter):
@@ -32,7 +38,7 @@ class PauseOnEnvironmentError(Filter):
         """Ask as long as the tool fails for that reason."""
         reply: ToolReply = next(request)
         while reply.error is not None and reply.error.kind == "environment":
-            question = f"{request.call['name']} failed, and somebody has to mend something: {reply.message.text}"
+            question = f"{request.call['name']}{ASKED}{reply.message.text}"
             decision = pause(question, kind="environment", allowed=ALLOWED, expires_in=self._expires_in)
             if decision.type not in AGAIN:
                 return self._answered(decision, request, reply)

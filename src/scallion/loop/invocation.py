@@ -71,11 +71,13 @@ class Invocation:
     anonymous: bool = False
     """Whether the caller named neither thread nor owner nor user."""
     lease: Lease | None = None
+    waited: int | None = None
+    """The number of the message that the turn answers, where that waited for the end of a pause."""
 
     def begin(self, turn: str, user: str | None, prompts: Sequence[SystemMessage]) -> None:
         """Another turn of the same call begins; what was delivered of the one before stands."""
         self.turn, self.user, self.prompts = turn, user, prompts
-        self.is_resumed, self.began_by = False, None
+        self.is_resumed, self.began_by, self.waited = False, None, None
         self.started, self.spent_before = time.monotonic(), 0.0
         self.lost, self.failures = {}, {}
         if self.delivery is not None:
