@@ -23,6 +23,7 @@ from scallion.filters.onion import Run, nest
 from scallion.filters.state import StateRules, States
 from scallion.history import changes, kept_messages, shared_length, with_final, with_ids
 from scallion.loop.invocation import Invocation
+from scallion.loop.platform import with_new_input
 from scallion.loop.state import Step
 from scallion.loop.updating import update
 from scallion.values import Completed, TurnRequest
@@ -276,7 +277,8 @@ class TurnRunner:
         return [RemoveMessage(REMOVE_ALL_MESSAGES), *given]
 
     def _invoke(self, turn: Turn, graph_input: Any) -> Mapping[str, Any]:
-        values = call(self._graph.invoke, self._graph.ainvoke, graph_input, turn.config, **turn.options)
+        config = with_new_input(turn.config) if isinstance(graph_input, dict) else turn.config
+        values = call(self._graph.invoke, self._graph.ainvoke, graph_input, config, **turn.options)
         return cast("Mapping[str, Any]", values)
 
     def _completed(self, turn: Turn, run: Run, values: Mapping[str, Any]) -> Completed:

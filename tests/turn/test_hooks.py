@@ -171,6 +171,30 @@ def test_a_pause_before_the_loop_asks_first(drive: Drive, any_saver: Any) -> Non
     assert told(history(agent, "t")) == ["user: go by ana", "model: ok"]
 
 
+def test_a_run_id_of_the_callers_own_is_that_of_a_whole_turn_and_of_the_next(drive: Drive, any_saver: Any) -> None:
+    """LangGraph takes a second run of the same id for a continuation, and drops its input."""
+
+    @around_turn
+    def twice(request: Any, state: Any, next: Any) -> Any:
+        pause("may I?")
+        first = next(request)
+        again = [*first.messages, HumanMessage("once more")]
+        result = next(request.replace(messages=again, load_history=False))
+        pause("release?")
+        return result
+
+    agent = Agent(ScriptedModel(["one", "two", "three", "four"]), filters=[twice], checkpointer=any_saver)
+    config = {"metadata": {"run_id": "r1"}}
+    for message, answer in (("go", "two"), ("and now?", "four")):
+        paused, _ = drive(agent).start(message, thread="t", config=config)
+        for question in ("may I?", "release?"):
+            assert isinstance(paused, Paused)
+            assert [one.description for one in paused.approvals] == [question]
+            paused, _ = drive(agent).resume("t", respond("yes"), config=config)
+        assert paused.answer == answer
+    assert told(history(agent, "t")) == ["user: go", "model: two", "user: and now?", "model: four"]
+
+
 def test_pauses_before_inside_and_after_the_loop_of_one_turn(drive: Drive, any_saver: Any) -> None:
     log = Log()
 

@@ -27,6 +27,7 @@ CHECKPOINTER = "__pregel_checkpointer"
 DURABILITY = "__pregel_durability"
 SEND = "__pregel_send"
 CALL = "__pregel_call"
+RESUMING = "__pregel_resuming"
 RESUME = "__resume__"
 RESUME_MAP = "__pregel_resume_map"
 PLACE = ("thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map")
@@ -45,6 +46,15 @@ def runtime(config: RunnableConfig) -> Any:
 def current_config() -> RunnableConfig:
     """The config of the running task, with whatever was patched around the caller."""
     return cast("RunnableConfig", var_child_runnable_config.get())
+
+
+def with_new_input(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The config of a run whose input is new.
+
+    LangGraph takes one with the `run_id` of the run before for its continuation, and leaves the input out; a turn may
+    run the graph several times.
+    """
+    return {**config, "configurable": {**config["configurable"], RESUMING: False}}
 
 
 def outside_of_run(config: Mapping[str, Any]) -> dict[str, Any]:
