@@ -98,6 +98,11 @@ strict = Agent(
     checkpointer=agent.checkpointer,
     **parts | {"filters": [filters.approval({"pay": Policy(quorum=2), "mail": Policy(expires_in=0.001)})]},
 )
+separate = Agent(
+    model,
+    checkpointer=agent.checkpointer,
+    **parts | {"filters": [filters.approval({"pay": Policy(not_requester=True)})]},
+)
 graph = agent.graph
 keepless = Agent(ScriptedModel(answer))
 elsewhere = Agent(ScriptedModel(answer), checkpointer="sqlite://")

@@ -75,6 +75,14 @@ def test_a_vote_and_a_card_that_came_too_late(here: Command) -> None:
     assert "nobody refused it. The call did not run." in late.out
 
 
+def test_who_asks_does_not_decide(here: Command) -> None:
+    """Another one does, in the same chat or later."""
+    chat = ("chat", f"{CLERK}:separate", "--thread", "t", "--user", "ana", "--owner", "shop")
+    done = here(*chat, "--by", "ana", typed=lines("pay", "a", "l"))
+    assert (done.status, "asked for this" in done.out + done.err) == (3, True)
+    assert "Results: paid 7" in here(*chat, "--by", "bo", typed=lines("a")).out
+
+
 def test_later(here: Command) -> None:
     """The chat ends with status 3, the next one shows the card first."""
     done = here("chat", CLERK, "--thread", "t", typed=lines("pay", "l", "hello", "l"))

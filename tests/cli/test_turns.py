@@ -35,6 +35,23 @@ def test_a_pause_as_json(here: Command) -> None:
     assert (done.data["status"], done.data["thread"]) == ("paused", "t")
 
 
+def test_who_asks_and_whose_thread_it_is(here: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who asked does not decide; without an option that is whoever is logged in."""
+    monkeypatch.setenv("LOGNAME", "bo")
+    for words, asked in ((("--user", "ana", "--owner", "shop"), "ana"), ((), "bo")):
+        thread = f"of {asked}"
+        done = here("run", f"{CLERK}:separate", "pay", "--thread", thread, "--json", *words)
+        (approval,) = done.data["approvals"]
+        assert (approval["requested_by"], approval["owner"]) == (asked, "shop" if words else None)
+        refused = here("approve", approval["id"], "--by", asked)
+        assert (refused.status, "asked for this" in refused.err) == (1, True)
+        assert here("approve", approval["id"], "--by", "cy").status == 0
+    assert "another owner" in here("resume", f"{CLERK}:separate", "of ana", "--owner", "other").err
+    assert "another owner" in here("run", f"{CLERK}:separate", "hello", "--thread", "of ana", "--owner", "other").err
+    assert here("resume", f"{CLERK}:separate", "of ana", "--owner", "shop").out == "Results: paid 7\n"
+    assert here("resume", f"{CLERK}:separate", "of bo").out == "Results: paid 7\n"
+
+
 def test_resuming_without_a_decision_stays_paused(here: Command, paused: Ask) -> None:
     """And shows what is still open."""
     paused("pay")

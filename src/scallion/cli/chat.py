@@ -13,7 +13,7 @@ import click
 
 from scallion.cli.cards import Cards
 from scallion.cli.failure import DONE, PAUSED, describe, failed
-from scallion.cli.options import by_option, database_option
+from scallion.cli.options import by_option, database_option, requester_options
 from scallion.cli.screen import Live, watch
 from scallion.cli.standing import Standing, aside, resuming, standing
 from scallion.cli.target import load
@@ -39,9 +39,10 @@ COMMAND = re.compile(r"/\w*(?=\s|$)")
 @click.command()
 @click.argument("graph")
 @thread_option
+@requester_options
 @database_option
 @by_option
-def chat(graph: str, thread: str | None, by: str) -> int:
+def chat(graph: str, thread: str | None, user: str, owner: str | None, by: str) -> int:
     """Talk with an agent, and decide what it asks.
 
     GRAPH is path/to/file.py:agent or package.module:agent. Ctrl-C stops the turn and leaves a thread that goes on,
@@ -50,7 +51,7 @@ def chat(graph: str, thread: str | None, by: str) -> int:
     agent = load(graph, keeps=True)
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401 - gives `input` its line editing
-    return Chat(agent, graph, thread or new_thread(), by).talk()
+    return Chat(agent, graph, thread or new_thread(), by, user, owner).talk()
 
 
 class _Quit(Exception):
@@ -60,11 +61,13 @@ class _Quit(Exception):
 class Chat:
     """One sitting on one thread."""
 
-    def __init__(self, agent: Agent, graph: str, thread: str, by: str) -> None:
+    def __init__(self, agent: Agent, graph: str, thread: str, by: str, user: str, owner: str | None) -> None:
         self._agent = agent
         self._graph = graph
         self._thread = thread
         self._by = by
+        self._user = user
+        self._owner = owner
         self._resuming = resuming(graph, thread)
         self._typed: list[str] = []
         self._screen = Live()
@@ -101,7 +104,7 @@ class Chat:
         if command := COMMAND.match(line):
             self._command(command[0])
         elif line.strip():
-            self._turn(self._agent.stream(line.strip(), thread=self._thread))
+            self._turn(self._agent.stream(line.strip(), thread=self._thread, user=self._user, owner=self._owner))
 
     def _line(self) -> str:
         """What was typed too early, or else the next line."""
@@ -134,7 +137,7 @@ class Chat:
             if asked and told:
                 click.echo(told)
             if asked or self._wanted(" ".join(filter(None, ["The last turn was interrupted.", told, GO_ON]))):
-                self._turn(self._agent.stream_resume(self._thread))
+                self._turn(self._agent.stream_resume(self._thread, owner=self._owner))
         elif asked:
             click.echo("nothing is open")
 
@@ -168,7 +171,7 @@ class Chat:
             click.echo()
             decided = False
         if decided:
-            self._turn(self._agent.stream_resume(self._thread, self._cards.take(), by=self._by))
+            self._turn(self._agent.stream_resume(self._thread, self._cards.take(), by=self._by, owner=self._owner))
         else:
             click.echo(f"left for later: /resume here, or {self._resuming} when it is decided")
 

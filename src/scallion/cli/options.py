@@ -119,6 +119,18 @@ def by_option(function: F) -> F:
     return click.option("--by", metavar="NAME", default=login_name, show_default=False, help=told)(function)
 
 
+def requester_options(function: F) -> F:
+    """`--user NAME` and `--owner NAME`."""
+    told = "Who asks (default: the login name): a policy may say that they do not decide."
+    function = click.option("--user", metavar="NAME", default=login_name, show_default=False, help=told)(function)
+    return owner_option(function)
+
+
+def owner_option(function: F) -> F:
+    """`--owner NAME`."""
+    return click.option("--owner", metavar="NAME", help="Whose thread it is; another owner's is refused.")(function)
+
+
 def login_name() -> str:
     """The name of whoever is logged in; a number where the system knows no name."""
     import getpass

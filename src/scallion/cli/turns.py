@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from scallion.cli.failure import DONE, PAUSED, describe, failed
-from scallion.cli.options import configurable_option, database, database_option, json_option, place
+from scallion.cli.options import (
+    configurable_option,
+    database,
+    database_option,
+    json_option,
+    owner_option,
+    place,
+    requester_options,
+)
 from scallion.cli.output import console, print_json
 from scallion.cli.screen import Screen, watch
 from scallion.cli.standing import aside, resuming, standing
@@ -36,9 +44,10 @@ def new_thread() -> str:
 @click.argument("graph")
 @click.argument("message")
 @thread_option
+@requester_options
 @database_option
 @json_option
-def run(graph: str, message: str, thread: str | None, as_json: bool) -> int:
+def run(graph: str, message: str, thread: str | None, user: str, owner: str | None, as_json: bool) -> int:
     """Send one message; print the answer, or what a person has to decide (exit status 3).
 
     GRAPH is path/to/file.py:agent or package.module:agent.
@@ -47,16 +56,17 @@ def run(graph: str, message: str, thread: str | None, as_json: bool) -> int:
     name = thread or new_thread()
     if thread is None and not as_json:
         click.echo(f"thread {name}", err=True)
-    return _turn(agent, graph, name, lambda: agent.stream(message, thread=name), as_json)
+    return _turn(agent, graph, name, lambda: agent.stream(message, thread=name, user=user, owner=owner), as_json)
 
 
 @click.command()
 @click.argument("graph")
 @click.argument("thread")
 @configurable_option
+@owner_option
 @database_option
 @json_option
-def resume(graph: str, thread: str, configurable: dict[str, Any], as_json: bool) -> int:
+def resume(graph: str, thread: str, configurable: dict[str, Any], owner: str | None, as_json: bool) -> int:
     """Go on with a thread that paused or was interrupted, with the decisions that were recorded.
 
     GRAPH is path/to/file.py:agent or package.module:agent; a compiled graph of LangGraph is taken too.
@@ -67,10 +77,11 @@ def resume(graph: str, thread: str, configurable: dict[str, Any], as_json: bool)
     if isinstance(agent, Pregel):
         from scallion.cli.foreign import go_on
 
+        if owner is not None:
+            raise click.BadParameter("it is for agents; a graph takes --configurable", param_hint="--owner")
         return go_on(agent, graph, thread, configurable, as_json)
-    return _turn(
-        agent, graph, thread, lambda: agent.stream_resume(thread, config={"configurable": configurable}), as_json
-    )
+    config = {"configurable": configurable}
+    return _turn(agent, graph, thread, lambda: agent.stream_resume(thread, config=config, owner=owner), as_json)
 
 
 @click.command()
