@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from contextvars import Token
@@ -54,7 +54,7 @@ def with_new_input(config: Mapping[str, Any]) -> dict[str, Any]:
     LangGraph takes one with the `run_id` of the run before for its continuation, and leaves the input out; a turn may
     run the graph several times.
     """
-    return {**config, "configurable": {**config["configurable"], RESUMING: False}}
+    return {**config, "configurable": {**config.get("configurable", {}), RESUMING: False}}
 
 
 def outside_of_run(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,12 +134,11 @@ def tasks_at_once() -> Iterator[None]:
     """
     config = current_config()
     call = config["configurable"].get(CALL)
-    way = WAYS.get(getattr(call, "func", None))
-    if call is None or way is None:
+    ways = WAYS.get(getattr(call, "func", None))
+    if call is None or ways is None:
         yield
         return
-    here = partial(call, submit=lambda: way)
-    patched = {**config, "configurable": {**config["configurable"], CALL: here}}
+    patched = {**config, "configurable": {**config["configurable"], CALL: partial(call, **ways(call))}}
     token = var_child_runnable_config.set(cast("RunnableConfig", patched))
     try:
         yield
@@ -168,7 +167,32 @@ def _own(options: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in options.items() if key[:2] != "__"}
 
 
-WAYS: Mapping[Any, Callable[..., Any]] = {_runner._call: _done, _runner._acall: _scheduled}
+class _Committed:
+    """Stands for the futures that a runner waits for. What is done already is committed, and not put among them.
+
+    The dict of those is changed and gone through by several threads, which fails now and then.
+    """
+
+    def __init__(self, futures: Any) -> None:
+        self._futures = futures
+
+    def items(self) -> Sequence[Any]:
+        return ()
+
+    def __setitem__(self, future: Future[Any], task: Any) -> None:
+        if (commit := self._futures.callback()) is not None:
+            commit(task, future.exception())
+
+
+def _at_once(call: Any) -> dict[str, Any]:
+    futures = call.keywords["futures"]
+    return {"submit": lambda: _done, "futures": lambda: _Committed(futures())}
+
+
+WAYS: Mapping[Any, Callable[[Any], dict[str, Any]]] = {
+    _runner._call: _at_once,
+    _runner._acall: lambda call: {"submit": lambda: _scheduled},
+}
 """How a task is done at once, by what LangGraph calls it with in each colour."""
 
 
