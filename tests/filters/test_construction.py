@@ -118,7 +118,8 @@ def test_a_filter_that_pauses_needs_a_checkpointer() -> None:
         ({"allowed": ("aprove",)}, "aprove"),
         ({"allowed": "approve"}, "approve"),
         ({"allowed": ()}, "allowed"),
-        ({"quorum": 2}, "quorum"),
+        ({"quorum": 0}, "quorum"),
+        ({"quorum": 2, "deciders": ["ana"]}, "quorum"),
         ({"on_expire": "aprove"}, "on_expire"),
     ],
 )
