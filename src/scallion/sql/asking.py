@@ -211,7 +211,6 @@ def take(conn: Connection, t: Tables, session: int, place: Place, answers: int) 
         question = question_of(t, row)
         if question.number < answers:
             _mark(conn, t, row, replace(question, taken=True))
-            conn.execute(update(t.approvals).where(a.no == row.no).values(status="decided"))
     sessions.recount(conn, t, session)
 
 
@@ -226,8 +225,9 @@ def begin(conn: Connection, t: Tables, session: int, tool: str, call_id: str) ->
 
 
 def _mark(conn: Connection, t: Tables, row: Row[*tuple[Any, ...]], question: Question) -> None:
+    """Keep what became of the answer, which is decided then."""
     sealed = t.cipher.seal_text(questions.stored(question), PAYLOAD, row.session, row.id)
-    conn.execute(update(t.approvals).where(t.approvals.c.no == row.no).values(payload=sealed))
+    conn.execute(update(t.approvals).where(t.approvals.c.no == row.no).values(status="decided", payload=sealed))
 
 
 def move_on(conn: Connection, t: Tables, session: int, new: Step) -> None:

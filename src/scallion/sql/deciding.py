@@ -153,9 +153,10 @@ def withdraw(
     deciders.check(approval, by)
     if row.status == "decided" and not in_turn and _is_running(conn, t, row.session, now):
         raise DecisionError(f"a turn runs on thread {row.thread!r}, and may be using the decision about {id!r}")
-    if question_of(t, row).taken:
+    question = question_of(t, row)
+    if question.taken:
         raise DecisionError(f"the graph has taken the answer to {id!r}: it goes on with that one")
-    if question_of(t, row).begun and row.status == "decided":
+    if question.begun and row.status == "decided":
         raise DecisionError(f"the call that {id!r} is about was begun: it may have taken effect")
     is_voter = _has_a_part(approval, by) and votes.take_back(conn, t, row.session, row.id, str(by))
     if row.status == "decided" and approval.quorum > 1 and not is_voter and by != row.decided_by:
@@ -175,7 +176,7 @@ def withdraw(
 def _is_running(conn: Connection, t: Tables, session: int, now: Any) -> bool:
     """Whether somebody holds the thread. Whoever calls holds the row: a turn that begins later sees what was done."""
     s = t.sessions.c
-    held = select(s.no).where(s.no == session, s.holder.is_not(None), s.held_until > now)
+    held = select(s.no).where(s.no == session, sessions.is_held(t, now))
     return conn.execute(held).first() is not None
 
 

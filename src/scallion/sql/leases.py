@@ -293,7 +293,7 @@ class Leases:
 
         def work(conn: Connection) -> bool:
             s, now = self.database.tables.sessions, stamp(conn, self.database.clock)
-            held = and_(s.c.thread == thread, s.c.holder.is_not(None), s.c.held_until > now)
+            held = and_(s.c.thread == thread, sessions.is_held(self.database.tables, now))
             if bound is not None:
                 held = and_(held, s.c.owner == bound)
             return bool(conn.execute(update(s).where(held).values(asked_to_stop=now)).rowcount)

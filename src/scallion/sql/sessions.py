@@ -205,6 +205,11 @@ def recount(conn: Connection, t: Tables, no: int) -> None:
     )
 
 
+def is_held(t: Tables, now: Any) -> ColumnElement[bool]:
+    """Whether somebody has the lease of the thread."""
+    return and_(t.sessions.c.holder.is_not(None), t.sessions.c.held_until > now)
+
+
 def waits(t: Tables) -> ColumnElement[bool]:
     """Whether the thread waits at an approval: it is open, or it has expired and the thread did not go on since."""
     a, s = t.approvals.c, t.sessions.c
