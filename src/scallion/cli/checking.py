@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from scallion.values import Approval, ApprovalStatus, Decision
 
 if TYPE_CHECKING:
     from scallion.agent import Agent
+    from scallion.sql.sessions import Page
 
 MANY = 500
 """How many rows a page has."""
@@ -60,18 +61,19 @@ def _waiting(agent: Agent, wanted: Mapping[str, Any]) -> Iterator[Approval]:
 
 def _paused(agent: Agent) -> Iterator[str]:
     """The threads of the agent, by its name, that wait."""
-    after = None
-    while True:
-        page = agent.checkpointer.sessions.list(agent=agent.name, status="paused", limit=MANY, after=after)
-        yield from (one.thread for one in page.items)
-        if (after := page.next) is None:
-            return
+    sessions = _every(agent.checkpointer.sessions.list, agent=agent.name, status="paused")
+    return (one.thread for one in sessions)
 
 
 def _approvals(agent: Agent, status: ApprovalStatus, wanted: Mapping[str, Any]) -> Iterator[Approval]:
+    return _every(agent.checkpointer.approvals.list, status=status, **wanted)
+
+
+def _every(listing: Callable[..., Page[Any]], **wanted: Any) -> Iterator[Any]:
+    """What is on all pages of a listing."""
     after = None
     while True:
-        page = agent.checkpointer.approvals.list(status, **wanted, limit=MANY, after=after)
+        page = listing(**wanted, limit=MANY, after=after)
         yield from page.items
         if (after := page.next) is None:
             return

@@ -33,24 +33,20 @@ class ToolPlace:
     def effect(self, request: ToolRequest) -> Effect | None:
         """The call in its ledger; None where the checkpointer has none. Raises ConfigurationError."""
         place = self.config["configurable"]
-        ledger = getattr(place.get(CHECKPOINTER), "effects", None)
+        ledger = self._kept("effects")
         if ledger is None:
             return None
         if place.get(DURABILITY) == "exit":
             raise ConfigurationError('a tool that runs at most once needs durability "sync" or "async", not "exit"')
-        if self.lease is not None:
-            ledger = ledger.under(self.lease)
         self.made["args"] = request.call["args"]  # also where it ran in another process
         return Effect(ledger, self._wanted(request, str(place["thread_id"])), request)
 
     def ruling(self, request: ToolRequest, *, deny_only: bool) -> Ruling | None:
         """What the standing rules say about the call; None where the checkpointer has none."""
         place = self.config["configurable"]
-        book = getattr(place.get(CHECKPOINTER), "rules", None)
+        book = self._kept("rules")
         if not isinstance(book, RuleBook):
             return None
-        if self.lease is not None:
-            book = book.under(self.lease)
         message, id = self._known(request)
         asked = Asked(
             thread=str(place["thread_id"]),
@@ -63,6 +59,11 @@ class ToolPlace:
             deny_only=deny_only,
         )
         return call(book.use, book.ause, asked)
+
+    def _kept(self, name: str) -> Any:
+        """What the checkpointer keeps under that name, for this turn; None where it has none."""
+        found = getattr(self.config["configurable"].get(CHECKPOINTER), name, None)
+        return found if found is None or self.lease is None else found.under(self.lease)
 
     @property
     def _checkpoint(self) -> tuple[str, str]:
