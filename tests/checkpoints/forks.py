@@ -96,6 +96,28 @@ def while_another_writes(saver: SQLCheckpointer) -> None:
     assert {f"c{n}" for n in range(12)} <= {one.thread for one in saver.sessions.list().items}
 
 
+def while_another_connects(saver: SQLCheckpointer) -> None:
+    """A thread of the parent has a lock of the driver's at the fork, as who reads certificates has one of OpenSSL's."""
+    put(saver, "p")
+    dialect, lock, held = saver.database.engine.dialect, threading.Lock(), threading.Event()
+    connect = dialect.connect
+
+    def slow(*arguments: Any, **options: Any) -> Any:
+        with lock:
+            held.set()
+            time.sleep(0.5)
+            return connect(*arguments, **options)
+
+    dialect.connect = slow  # type: ignore[method-assign]
+    saver.database.forking()
+    saver.database.engine.dispose()
+    thread = threading.Thread(target=lambda: put(saver, "busy"), daemon=True)
+    thread.start()
+    held.wait()
+    assert child(lambda: put(saver, "c")) == 0
+    thread.join()
+
+
 def with_locks_held(saver: SQLCheckpointer) -> None:
     """Every lock is held by another thread at the moment of the fork."""
     put(saver, "p")

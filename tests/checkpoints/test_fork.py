@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-CASES = ("after_async_use", "while_another_writes", "with_locks_held")
+CASES = ("after_async_use", "while_another_writes", "while_another_connects", "with_locks_held")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")

@@ -28,6 +28,7 @@ from scallion.sql.cipher import cipher
 from scallion.sql.clock import Clock, stamp
 from scallion.sql.commits import Commits
 from scallion.sql.failures import Trial, Work
+from scallion.sql.forks import gate
 from scallion.sql.loops import Loops
 from scallion.sql.opening import THREADS, async_made, file_of, isolate, opened
 from scallion.sql.statement import NoShortcut
@@ -308,8 +309,8 @@ class Database:
 
     @contextmanager
     def _transaction(self, write: bool, durable: bool = True) -> Iterator[Connection]:
-        gate = sqlite.gate if self.is_sqlite or not self._ready else nullcontext()  # the first connection has a lock
-        with gate, self._single:
+        forks = gate if self.is_sqlite or not self._ready else nullcontext()  # the first connection has a lock
+        with forks, self._single:
             self._check_open()  # again: it may have been closed while this waited
             if not self.is_sqlite:
                 with self.engine.connect() as conn:
@@ -379,16 +380,16 @@ def _collected(engine: Engine, at_hand: sqlite.AtHand | None, process: int) -> N
 
 
 def _forking() -> None:
-    if sqlite.gate.shut():
+    if gate.shut():
         for database in list(_databases):
             database.forking()
 
 
 def _forked() -> None:
-    sqlite.gate.reset()
+    gate.reset()
     for database in list(_databases):
         database.forked()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_forking, after_in_parent=sqlite.gate.open, after_in_child=_forked)
+    os.register_at_fork(before=_forking, after_in_parent=gate.open, after_in_child=_forked)

@@ -13,7 +13,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from scallion.errors import ConfigurationError
-from scallion.sql import sqlite, url_options
+from scallion.sql import forks, sqlite, url_options
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
@@ -153,7 +153,9 @@ def _sync_made(url: URL) -> Engine:
 def _made(url: URL) -> Engine:
     plain = url_options.for_sync(url).set(drivername=SYNC_DRIVERS.get(url.drivername, url.drivername))
     if plain.get_backend_name() != "sqlite":
-        return create_engine(plain, **SERVER)
+        engine = create_engine(plain, **SERVER)
+        forks.guard(engine)
+        return engine
     if plain.database in (None, "", ":memory:") or plain.query.get("mode") == "memory":
         engine = create_engine(plain, poolclass=StaticPool, connect_args={"check_same_thread": False})
     else:
@@ -169,7 +171,9 @@ def async_made(url: URL) -> AsyncEngine:
     is_chatty = url.get_driver_name() == "asyncmy" and "init_command" not in url.query
     plain, arguments = url_options.for_async(url)
     with driver(url):
-        return create_async_engine(plain, **SERVER, connect_args=arguments | (SILENT if is_chatty else {}))
+        engine = create_async_engine(plain, **SERVER, connect_args=arguments | (SILENT if is_chatty else {}))
+    forks.guard(engine.sync_engine)
+    return engine
 
 
 def file_of(url: URL) -> str:

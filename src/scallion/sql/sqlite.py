@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Condition, local
+from threading import Condition
 from typing import Any
 
 from sqlalchemy import Connection, Engine, event
@@ -107,60 +107,6 @@ def scrub(conn: Connection) -> None:
         raw.execute(BUSY_TIMEOUT)
     if is_busy:
         raise StorageError("somebody reads the database at this moment")
-
-
-class Gate:
-    """Which threads are inside of SQLite: at a fork nobody may be.
-
-    The library has locks of its own, and a table of the files that this process has open, with what it has locked of
-    them. A child would have copies of both, for ever locked, or untrue.
-    """
-
-    WAIT = 3.0
-    """How many seconds a fork waits for the others."""
-
-    def __init__(self) -> None:
-        self.reset()
-
-    def reset(self) -> None:
-        """Nobody is inside."""
-        self._changed = Condition()
-        self._inside = 0
-        self._forks = 0
-        self._mine = local()
-
-    def __enter__(self) -> None:
-        depth = getattr(self._mine, "depth", 0)
-        with self._changed:
-            while self._forks and not depth:
-                self._changed.wait()
-            self._inside += 1
-        self._mine.depth = depth + 1
-
-    def __exit__(self, *exc: object) -> None:
-        changed = self._changed
-        self._mine.depth = getattr(self._mine, "depth", 1) - 1
-        with changed:
-            self._inside = max(0, self._inside - 1)  # a child may leave what only the parent entered
-            if self._forks:
-                changed.notify_all()
-
-    def shut(self) -> bool:
-        """Let nobody in, and wait until all others are out; whether this thread is not inside either."""
-        mine = getattr(self._mine, "depth", 0)
-        with self._changed:
-            self._forks += 1
-            self._changed.wait_for(lambda: self._inside <= mine, self.WAIT)
-            return self._inside == 0
-
-    def open(self) -> None:
-        """Go on in the parent."""
-        with self._changed:
-            self._forks -= 1
-            self._changed.notify_all()
-
-
-gate = Gate()
 
 
 class AtHand:
