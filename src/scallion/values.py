@@ -74,6 +74,8 @@ class ChatRequest(_Value):
     model: BaseChatModel | None = None
     settings: Mapping[str, Any] = field(default_factory=_empty)
     context: Context = NO_CONTEXT
+    aside: bool = False
+    """Whether a filter asks for itself: counted as any call, without the agent's system prompts, and not streamed."""
 
 
 @dataclass(frozen=True, slots=True)

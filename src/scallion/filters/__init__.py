@@ -7,7 +7,10 @@ from scallion.filters.filter import Filter, around_chat, around_tool, around_tur
 from scallion.filters.once import once
 from scallion.filters.onion import PauseSignal, compose
 from scallion.filters.pausing import pause
+from scallion.filters.todo import todo
 from scallion.filters.tokens import TokenTransform
+from scallion.filters.trim import trim
+from scallion.filters.usage import usage
 
 __all__ = [
     "Filter",
@@ -23,5 +26,8 @@ __all__ = [
     "once",
     "pause",
     "pause_on_environment_error",
+    "todo",
     "token_transform",
+    "trim",
+    "usage",
 ]

@@ -18,7 +18,7 @@ from scallion.filters.state import StateRules
 from scallion.loop.edge import Edge
 from scallion.loop.failures import recall
 from scallion.loop.invocation import Budget, Invocation, invocation
-from scallion.loop.model import ModelCall
+from scallion.loop.model import ModelCall, as_system
 from scallion.loop.platform import runtime
 from scallion.loop.state import Limits, Step, calls_of, last_batch, new_account, open_calls, turn_of
 from scallion.values import ChatReply, ChatRequest
@@ -43,7 +43,8 @@ class ChatNode:
         self._direct = frozenset(tool.name for tool in tools if getattr(tool, "return_direct", False))
         self._rules = rules
         self._limits = limits
-        self._edge = Edge(filters, "chat", ModelCall(system_prompt), WIRE, rules)
+        self._prompts = as_system(system_prompt)
+        self._edge = Edge(filters, "chat", ModelCall(), WIRE, rules)
 
     def __call__(self, state: Mapping[str, Any], config: RunnableConfig) -> dict[str, Any]:
         """One model call, unless calls of the batch are still open or the results are the answer already.
@@ -63,7 +64,7 @@ class ChatNode:
         account = state.get("loop")
         if not account or account["turn"] != turn:
             account = new_account(turn, self._rules, account)
-        budget = Budget(self._limits, account["counts"], here)
+        budget = Budget(self._limits, account["counts"], here, self._prompts + tuple(here.prompts))
         _raise_failures(here, account)
         if "limit" in account:
             raise budget.exceeded(account["limit"])

@@ -127,10 +127,18 @@ TOKENS = ("input_tokens", "output_tokens", "total_tokens")
 class Budget:
     """The limits of a turn against what it has used; asked before each call."""
 
-    def __init__(self, limits: Limits, counts: Mapping[str, float], invocation: Invocation) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        counts: Mapping[str, float],
+        invocation: Invocation,
+        prompts: tuple[SystemMessage, ...] = (),
+    ) -> None:
         self._limits = limits
         self._stored = counts
         self.invocation = invocation
+        self.prompts = prompts
+        """The system prompts that the model call puts in front."""
         self.made: dict[str, float] = {}
         """What the running node has used; it is written with the node's result."""
 
@@ -152,6 +160,12 @@ class Budget:
             raise LimitExceeded("tokens", self.used("total_tokens"), self._limits.tokens)
         if self._limits.seconds is not None and (seconds := self.invocation.seconds()) >= self._limits.seconds:
             raise LimitExceeded("seconds", seconds, self._limits.seconds)
+
+    def seconds_left(self) -> float | None:
+        """How long the turn may still be active; None where there is no limit. Raises Cancelled where it is to stop."""
+        if self.invocation.is_stopped:
+            raise Cancelled
+        return None if self._limits.seconds is None else self._limits.seconds - self.invocation.seconds()
 
     def limit_on_tool(self, position: int) -> str | None:
         """The limit that cuts off the call at this place of its batch, if one does."""

@@ -35,8 +35,7 @@ QUIET: RunnableConfig = {"tags": ["nostream"]}
 class ModelCall:
     """Calls the model of a request and makes a ChatReply of its answer."""
 
-    def __init__(self, system_prompt: Any) -> None:
-        self._prompts = as_system(system_prompt)
+    def __init__(self) -> None:
         self._bound: dict[Any, tuple[Any, Runnable[Any, Any]]] = {}
         self._async_only: set[type] = set()
 
@@ -46,7 +45,7 @@ class ModelCall:
         budget = cast("Budget", frame.run.extra)
         here = budget.invocation
         budget.begin_model_call()
-        messages = with_system(request.messages, self._prompts + tuple(here.prompts))
+        messages = list(request.messages) if request.aside else with_system(request.messages, budget.prompts)
         try:
             message = self._call(self._bind(request), request, messages, here)
         except (ScallionError, GraphBubbleUp):
@@ -61,10 +60,10 @@ class ModelCall:
     def _call(
         self, bound: Runnable[Any, Any], request: ChatRequest, messages: list[BaseMessage], here: Invocation
     ) -> AIMessage:
-        if here.emit is None and not streams_itself(request.model):
+        if (here.emit is None or request.aside) and not streams_itself(request.model):
             ask, aask = (lambda: bound.invoke(messages, QUIET)), (lambda: bound.ainvoke(messages, QUIET))
             return cast("AIMessage", self._either(request, ask, aask))
-        stream = _Stream(here)
+        stream = _Stream(Invocation() if request.aside else here)
         pump = lambda: stream.read(bound.stream(messages, QUIET))  # noqa: E731
         apump = lambda: stream.aread(bound.astream(messages, QUIET))  # noqa: E731
         self._either(request, pump, apump)

@@ -1,0 +1,144 @@
+"""Windows on a conversation: which of its messages a model reads. Pure functions; a call and its results stay together.
+
+Where a window moves with every call, the front of what the model reads changes with every call, and no provider can
+keep it cached. So a window that is too long is cut to a share of its maximum, and stays where it was cut until then.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages.utils import count_tokens_approximately
+
+from scallion.errors import ConfigurationError
+from scallion.filters.filter import is_async
+
+Block = list[BaseMessage]
+Count = Callable[[list[BaseMessage]], int]
+
+
+def blocks(messages: Sequence[BaseMessage]) -> list[Block]:
+    """The messages in units that cannot be cut: calls with all their results, or a single other message.
+
+    Results without their call, and calls without all their results, are in none of them: no provider takes them.
+    """
+    made: list[Block] = []
+    place = 0
+    while place < len(messages):
+        message = messages[place]
+        results = list(takewhile(lambda one: isinstance(one, ToolMessage), messages[place + 1 :]))
+        place += 1 + len(results)
+        if isinstance(message, ToolMessage):
+            continue
+        wanted = _called(message)
+        mine = {one.tool_call_id: one for one in reversed(results) if one.tool_call_id in wanted}  # type: ignore[attr-defined]
+        if mine.keys() == wanted:
+            made.append([message, *(one for one in results if mine.get(one.tool_call_id) is one)])  # type: ignore[attr-defined]
+    return made
+
+
+def _called(message: BaseMessage) -> set[str | None]:
+    calls = [*message.tool_calls, *message.invalid_tool_calls] if isinstance(message, AIMessage) else []
+    return {call["id"] for call in calls}
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """A conversation as blocks behind its leading system messages; `question` are those with which the turn began."""
+
+    lead: Block
+    blocks: list[Block]
+    question: range
+
+    @classmethod
+    def of(cls, messages: Sequence[BaseMessage]) -> Conversation:
+        """The conversation of these messages."""
+        lead = list(takewhile(lambda one: isinstance(one, SystemMessage), messages))
+        found = blocks(messages[len(lead) :])
+        human = [isinstance(block[0], HumanMessage) for block in found]
+        stop = len(human) - human[::-1].index(True) if any(human) else 0
+        start = stop
+        while start and human[start - 1]:
+            start -= 1
+        return cls(lead, found, range(start, stop))
+
+    def since(self, start: int) -> Block:
+        """What is read from block `start` on: it begins with a person, and the question of the turn is always in it."""
+        if start < self.question.stop:
+            while start < self.question.start and not isinstance(self.blocks[start][0], HumanMessage):
+                start += 1
+            shown = self.blocks[min(start, self.question.start) :]
+        else:
+            shown = self.blocks[self.question.start : self.question.stop] + self.blocks[start:]
+        return [message for block in shown for message in block]
+
+    def place(self, id: str | None) -> int:
+        """The block that begins with this message; the first one where there is none."""
+        return next((place for place, block in enumerate(self.blocks) if id and block[0].id == id), 0)
+
+    def id_at(self, place: int) -> str | None:
+        """The id of the message with which that block begins."""
+        return self.blocks[place][0].id if place < len(self.blocks) else None
+
+    def cut(self, fits: Callable[[Block], bool]) -> int:
+        """The first block from which on all fits; the last one where nothing does, so that there is always something.
+
+        Asks as often as a bisection does: a counter may be a request to the provider.
+        """
+        last = max(len(self.blocks) - 1, 0)
+        return bisect_left(range(last), True, key=lambda place: fits(self.since(place)))
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How long a window may be, and to which share of that it is cut when it is longer."""
+
+    max_messages: int | None
+    max_tokens: int | None
+    keep: float
+    count: Count | None
+
+    def check(self, name: str) -> None:
+        """Raise ConfigurationError for bounds that cannot be kept."""
+        given = {"max_messages": self.max_messages, "max_tokens": self.max_tokens}
+        if all(value is None for value in given.values()):
+            raise ConfigurationError(f"filter {name!r}: give max_messages= or max_tokens=")
+        for field, value in given.items():
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise ConfigurationError(f"filter {name!r}: {field} is a whole number above zero, not {value!r}")
+        if isinstance(self.keep, bool) or not isinstance(self.keep, int | float) or not 0 < self.keep <= 1:
+            raise ConfigurationError(f"filter {name!r}: keep is a share above 0 and up to 1, not {self.keep!r}")
+        if self.count is not None and (not callable(self.count) or is_async(self.count)):
+            raise ConfigurationError(f"filter {name!r}: count is a def that takes messages and gives their tokens")
+
+    def start(self, conversation: Conversation, before: str | None, model: Any, front: Sequence[BaseMessage]) -> int:
+        """The block at which the window starts: where it did before, as long as that fits. `front` stands before it."""
+        count = self.count or counter_of(model)
+
+        def fits(shown: Block, share: float = self.keep) -> bool:
+            if self.max_messages is not None and len(shown) > self.max_messages * share:
+                return False
+            whole = [*conversation.lead, *front, *shown]
+            return self.max_tokens is None or count(whole) <= self.max_tokens * share
+
+        start = conversation.place(before)
+        if fits(conversation.since(start), 1):
+            return start
+        return max(start, conversation.cut(fits))
+
+
+def counter_of(model: Any) -> Count:
+    """The model's own counter of tokens; an approximation for one that brings none (GPT-2's would be downloaded)."""
+    kind: Any = type(model)
+    own = "get_num_tokens", "get_num_tokens_from_messages", "get_token_ids"
+    if isinstance(model, BaseChatModel) and any(
+        getattr(kind, name) is not getattr(BaseChatModel, name) for name in own
+    ):
+        return model.get_num_tokens_from_messages
+    return count_tokens_approximately
