@@ -78,6 +78,8 @@ class Turn:
     """The new messages of the turn as the loop was given them: what the input filters made of them."""
     finals: list[str | None] = field(default_factory=list)
     fed: set[str | None] = field(default_factory=set)
+    standing: set[str | None] = field(default_factory=set)
+    """The answers that stay in the thread although the loop was entered again."""
     pairs: dict[str | None, BaseMessage] = field(default_factory=dict)
     """Executed calls and their results of all attempts: they stay in the thread, whatever became of the answers."""
     paused: LoopPause | None = None
@@ -119,6 +121,13 @@ class Turn:
             if one.type == "tool" or (isinstance(one, AIMessage) and one.tool_calls):
                 self.pairs[one.id] = one
 
+    def note_feedback(self, given: set[str | None], *, keep: bool) -> None:
+        """Remember which of the messages that the loop is entered with again are kept, for the commit."""
+        if keep:
+            self.standing |= given.intersection(self.finals)
+        else:
+            self.fed |= given - {one.id for one in self.channel}
+
     def marker(self, wire: Wire, hold: Any = None) -> dict[str, Any]:
         """The open-turn marker: all that a resume in another process needs."""
         assert self.root is not None
@@ -134,6 +143,7 @@ class Turn:
             "replaced": self.replaced,
             "base_length": len(self.base or ()),
             "fed": sorted(one for one in self.fed if one),
+            "standing": sorted(one for one in self.standing if one),
         }
         return {**marker, "hold": hold} if hold is not None else marker
 
@@ -198,6 +208,7 @@ class TurnRunner:
         if turn.resumption.held is not None:
             turn.answers.append(turn.resumption.held)
         turn.kept_request, turn.fed, turn.replaced = marker["kept"], set(marker["fed"]), marker["replaced"]
+        turn.standing = set(marker.get("standing", ()))
         turn.channel = turn.resumption.values.get("messages") or []
         stored = turn.resumption.values.get("base")
         turn.base = stored if turn.replaced and stored is not None else turn.channel[: marker["base_length"]]
@@ -241,7 +252,7 @@ class TurnRunner:
             turn.kept_request = given
             messages = self._appended(turn, given)
         else:
-            turn.fed |= {one.id for one in given} - {one.id for one in turn.channel}
+            turn.note_feedback({one.id for one in given}, keep=request.keep_attempts)
             messages = self._whole(turn, given, written)
         lost, turn.here.lost = turn.here.lost, {}
         if not self._durable and turn.account is not None:  # the graph forgets between two invocations
@@ -315,7 +326,7 @@ class TurnRunner:
             request=turn.kept_request or with_ids(turn.request.messages),
             returned=result.messages,
             final=result.message,
-            rejected={one for one in turn.finals if one != result.message.id},
+            rejected=set(turn.finals) - turn.standing - {result.message.id},
             fed=turn.fed,
             pairs=turn.pairs,
         )

@@ -56,12 +56,16 @@ NO_CONTEXT = Context()
 
 @dataclass(frozen=True, slots=True)
 class TurnRequest(_Value):
-    """One turn: `messages` are its new ones only; `load_history=False` says that they are the whole sequence."""
+    """One turn: `messages` are its new ones only; `load_history=False` says that they are the whole sequence.
+
+    `keep_attempts`: where the loop is entered again, the thread keeps the answer before and the feedback on it.
+    """
 
     messages: Sequence[BaseMessage]
     resume: Any = None
     load_history: bool = True
     context: Context = NO_CONTEXT
+    keep_attempts: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from scallion.filters.todo import todo
 from scallion.filters.tokens import TokenTransform
 from scallion.filters.trim import trim
 from scallion.filters.usage import usage
+from scallion.filters.validate_answer import validate_answer
 
 __all__ = [
     "Filter",
@@ -30,4 +31,5 @@ __all__ = [
     "token_transform",
     "trim",
     "usage",
+    "validate_answer",
 ]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from scallion.errors import Blocked, FilterError, LimitExceeded, ModelError, ScallionError
+from scallion.errors import Blocked, FilterError, LimitExceeded, ModelError, ScallionError, ValidationFailed
 
 if TYPE_CHECKING:
     from scallion.filters.onion import Run
@@ -54,6 +54,12 @@ class Frame:
             return next((one for one in recorded if (one["payload"] or {}).get("about") == about), None)
         position = len(self.pauses or ())
         return recorded[position] if position < len(recorded) else None
+
+    @property
+    def went_on(self) -> bool:
+        """Whether its next `next` call had begun before the pause: what decided on it is not decided again."""
+        record, number = self.record, str(self.nexts)
+        return record is not None and (number in record["done"] or number in record["open"])
 
     def forget(self) -> None:
         """Do not keep what the `next` calls of this frame came to: somebody else knows, and has the last word."""
@@ -138,13 +144,15 @@ def dump_error(error: BaseException) -> Record:
         return {"type": kind, "args": [error.filter, error.hook, type(error.__cause__).__name__]}
     if isinstance(error, LimitExceeded):
         return {"type": kind, "args": [error.limit, error.used, error.allowed]}
+    if isinstance(error, ValidationFailed):
+        return {"type": kind, "args": [error.errors]}
     if isinstance(error, Blocked):
         return {"type": kind, "args": [error.guard, error.findings, error.told]}
     return {"type": "ScallionError", "args": [f"{kind} before the pause"]}
 
 
 _ERRORS: dict[str, type[ScallionError]] = {
-    kind.__name__: kind for kind in (ModelError, FilterError, LimitExceeded, Blocked, ScallionError)
+    kind.__name__: kind for kind in (ModelError, FilterError, LimitExceeded, ValidationFailed, Blocked, ScallionError)
 }
 
 

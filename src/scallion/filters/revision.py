@@ -1,0 +1,103 @@
+"""Asking the model again for an answer that is not valid: what `validate_answer` and `validate_schema` share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+
+from scallion.errors import ConfigurationError, ValidationFailed
+from scallion.filters.filter import Filter
+from scallion.filters.journal import current_frame
+from scallion.values import Completed, TurnRequest
+
+REFUSED = frozenset({"content_filter", "content_filtered", "refusal", "safety", "prohibited_content", "blocklist"})
+"""How a model call ends that was refused, by the names of Scallion, OpenAI, Anthropic and Google, in small letters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is wrong with an answer, in words for the model; nothing if it is valid. `parsed` is the data in it."""
+
+    errors: Sequence[str] = ()
+    parsed: Any = None
+    hint: str = ""
+    """What helps the model besides the errors."""
+
+
+def is_final(message: AIMessage) -> bool:
+    """Whether asking again makes no sense: the model or a guard refused, or a tool gave the answer."""
+    meta = message.response_metadata
+    ends = (str(meta.get(name, "")).lower() for name in ("finish_reason", "stop_reason"))
+    blocks = message.content if isinstance(message.content, list) else ()
+    return (
+        bool(meta.get("return_direct") or message.additional_kwargs.get("refusal"))
+        or not REFUSED.isdisjoint(ends)
+        or any(isinstance(one, dict) and one.get("type") == "refusal" for one in blocks)
+    )
+
+
+def feedback(verdict: Verdict) -> HumanMessage:
+    """What the model is told of an answer that is not valid."""
+    told = "\n".join(f"- {error}" for error in verdict.errors)
+    hint = f"\n{verdict.hint}" if verdict.hint else ""
+    return HumanMessage(f"Your answer is not valid:\n{told}\nCorrect it, and give the whole answer again.{hint}")
+
+
+class Revision(Filter):
+    """Judges the final answer, and enters the loop again with what is wrong with it, a number of times.
+
+    A judge may be asked again about an answer when a pause in a later attempt is resumed. What it said first stands.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        judge: Callable[[Completed], Verdict],
+        *,
+        max_retries: int,
+        keep_attempts: bool,
+        strict: bool,
+    ) -> None:
+        super().__init__(name)
+        check_count(name, "max_retries", max_retries, least=0)
+        self._judge = judge
+        self._max_retries = max_retries
+        self._keep_attempts = keep_attempts
+        self._strict = strict
+
+    def around_turn(self, request: TurnRequest, state: Any, next: Any) -> Completed:
+        """The first answer that is valid, or the last one."""
+        result: Completed = next(request)
+        retries = 0
+        while (verdict := self._verdict(result)).errors:
+            if retries == self._max_retries:
+                return self._given_up(result, verdict)
+            retries += 1
+            result = next(self._again(request, result, verdict))
+        return result.replace(parsed=verdict.parsed)
+
+    def _verdict(self, result: Completed) -> Verdict:
+        if is_final(result.message):
+            return Verdict(parsed=result.parsed)
+        verdict = self._judge(result)
+        if not verdict.errors and current_frame.get().went_on:
+            return Verdict(["it was rejected before the pause"])
+        return verdict
+
+    def _again(self, request: TurnRequest, result: Completed, verdict: Verdict) -> TurnRequest:
+        messages: list[BaseMessage] = [*result.messages, feedback(verdict)]
+        return request.replace(messages=messages, load_history=False, keep_attempts=self._keep_attempts)
+
+    def _given_up(self, result: Completed, verdict: Verdict) -> Completed:
+        if self._strict:
+            raise ValidationFailed(verdict.errors, result)
+        return result
+
+
+def check_count(name: str, parameter: str, value: Any, *, least: int) -> None:
+    """Raise ConfigurationError unless it is a whole number that is large enough."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ConfigurationError(f"filter {name!r}: {parameter} is a whole number from {least} on, not {value!r}")
