@@ -2,11 +2,14 @@
 
 from scallion.approvals.policy import Policy
 from scallion.filters.approval import approval, human_approval
+from scallion.filters.approve_if import approve_if
 from scallion.filters.environment import pause_on_environment_error
 from scallion.filters.filter import Filter, around_chat, around_tool, around_turn, token_transform
+from scallion.filters.logging import logging
 from scallion.filters.once import once
 from scallion.filters.onion import PauseSignal, compose
 from scallion.filters.pausing import pause
+from scallion.filters.safeguard import safeguard
 from scallion.filters.todo import todo
 from scallion.filters.tokens import TokenTransform
 from scallion.filters.trim import trim
@@ -19,14 +22,17 @@ __all__ = [
     "Policy",
     "TokenTransform",
     "approval",
+    "approve_if",
     "around_chat",
     "around_tool",
     "around_turn",
     "compose",
     "human_approval",
+    "logging",
     "once",
     "pause",
     "pause_on_environment_error",
+    "safeguard",
     "todo",
     "token_transform",
     "trim",
