@@ -9,6 +9,7 @@ was used, not by the greenlet that happens to run.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import threading
 import time
@@ -82,6 +83,11 @@ def wait(awaitable: Awaitable[T]) -> T:
     if in_greenlet():
         return await_(awaitable)
     return _background.run(awaitable)
+
+
+def awaited(value: Any) -> Any:
+    """What a function gave that may be `def` or `async def`: waited for where it has to be."""
+    return wait(value) if inspect.isawaitable(value) else value
 
 
 def sleep(seconds: float) -> None:

@@ -66,6 +66,8 @@ class TurnRequest(_Value):
     load_history: bool = True
     context: Context = NO_CONTEXT
     keep_attempts: bool = False
+    ended: Completed | None = None
+    """The result of a turn that a hook has ended: hooks behind the turn see it, and the loop is not entered."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from scallion.approvals.policy import Policy
 from scallion.filters.approval import approval, human_approval
 from scallion.filters.approve_if import approve_if
+from scallion.filters.before_after import after_chat, after_tool, after_turn, before_chat, before_tool, before_turn
 from scallion.filters.environment import pause_on_environment_error
 from scallion.filters.filter import Filter, around_chat, around_tool, around_turn, token_transform
 from scallion.filters.logging import logging
@@ -15,23 +16,33 @@ from scallion.filters.tokens import TokenTransform
 from scallion.filters.trim import trim
 from scallion.filters.usage import usage
 from scallion.filters.validate_answer import validate_answer
+from scallion.filters.verbs import ask_model_again, end_turn, replace_answer
 
 __all__ = [
     "Filter",
     "PauseSignal",
     "Policy",
     "TokenTransform",
+    "after_chat",
+    "after_tool",
+    "after_turn",
     "approval",
     "approve_if",
     "around_chat",
     "around_tool",
     "around_turn",
+    "ask_model_again",
+    "before_chat",
+    "before_tool",
+    "before_turn",
     "compose",
+    "end_turn",
     "human_approval",
     "logging",
     "once",
     "pause",
     "pause_on_environment_error",
+    "replace_answer",
     "safeguard",
     "todo",
     "token_transform",

@@ -44,6 +44,9 @@ class Filter:
     innermost: bool = False
     """Whether it stands inside of all others, wherever it is in the list."""
 
+    sees_ended: bool = False
+    """Whether its turn hook sees a turn that a filter outside of it has ended, where other inner layers are skipped."""
+
     _FIELDS: ClassVar = ("around_turn", "around_chat", "around_tool", "token_transform", "init", "state_schema")
 
     def __init__(
@@ -199,23 +202,30 @@ def is_async(function: Any) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
-def _decorator(field: str) -> Callable[..., Any]:
+def decorator(what: str, build: Callable[..., Filter], doc: str) -> Callable[..., Any]:
+    """A decorator `@what`, or `@what(name=..., ...)`, whose filter is `build(function, name, ...)`."""
+
     def decorate(function: Hook | None = None, /, *, name: str | None = None, **options: Any) -> Any:
         def make(function: Hook) -> Filter:
-            made = name or getattr(function, "__name__", type(function).__name__)
-            parts: dict[str, Any] = {field: function, **options}
-            return Filter(made, **parts)
+            return build(function, name or getattr(function, "__name__", type(function).__name__), **options)
 
         return make if function is None else make(function)
 
-    decorate.__name__ = field
-    decorate.__doc__ = f"Make a Filter of a hook; `@{field}` or `@{field}(name=..., init=...)`."
+    decorate.__name__, decorate.__doc__ = what, doc
     return decorate
 
 
-around_turn = _decorator("around_turn")
-around_chat = _decorator("around_chat")
-around_tool = _decorator("around_tool")
+def _around(field: str) -> Callable[..., Any]:
+    def build(function: Hook, name: str, **options: Any) -> Filter:
+        parts: dict[str, Any] = {field: function, **options}
+        return Filter(name, **parts)
+
+    return decorator(field, build, f"Make a Filter of a hook; `@{field}` or `@{field}(name=..., init=...)`.")
+
+
+around_turn = _around("around_turn")
+around_chat = _around("around_chat")
+around_tool = _around("around_tool")
 
 
 def token_transform(

@@ -1,7 +1,8 @@
 """The journal of one execution of a chain: what each layer's `next` calls came to, so that a resume can replay them.
 
 A frame is one call into a layer. Its record, once a pause is stored, is plain data:
-`{"layer": name, "done": {n: outcome}, "open": {n: record}, "pauses": [{"n": ordinal, "payload": ...}]}`.
+`{"layer": name, "done": {n: outcome}, "open": {n: record}, "pauses": [{"n": ordinal, "payload": ...}],
+"notes": {n: [decision, updates, questions]}}`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ current_frame: ContextVar[Frame] = ContextVar("scallion_frame")
 class Frame:
     """One call into a layer: which of its `next` calls ended, which is open, which questions it asked."""
 
-    __slots__ = ("done", "failed", "layer", "nexts", "open", "paused", "pauses", "record", "request", "run", "updates")
+    __slots__ = (
+        *("done", "failed", "layer", "nexts", "notes", "open", "paused"),
+        *("pauses", "record", "request", "run", "updates"),
+    )
 
     def __init__(self, run: Run, record: Record | None, request: Any) -> None:
         self.run = run
@@ -39,6 +43,7 @@ class Frame:
         self.done: dict[int, Any] | None = None
         self.open: dict[int, Frame] | None = None
         self.pauses: list[dict[str, Any]] | None = None
+        self.notes: dict[str, list[Any]] = {}
 
     def enter(self, layer: str) -> None:
         """Say whose frame this is; a filter that was added since the pause stands around the record that is there."""
@@ -60,6 +65,23 @@ class Frame:
         """Whether its next `next` call had begun before the pause: what decided on it is not decided again."""
         record, number = self.record, str(self.nexts)
         return record is not None and (number in record["done"] or number in record["open"])
+
+    def note(self, value: Any, since: int) -> None:
+        """Keep what was decided on the last `next` call, plain data, with the updates of state made `since` then."""
+        self.notes[str(self.nexts)] = [value, self.updates[since:], len(self.pauses or ())]
+
+    def noted(self) -> Any:
+        """What was noted on the last `next` call before the pause, or None; it is not decided again.
+
+        The updates of state that came with it are made again, and what was asked for it counts as asked.
+        """
+        note = self.record.get("notes", {}).get(str(self.nexts)) if self.record is not None else None
+        if note is None:
+            return None
+        value, updates, questions = self.notes[str(self.nexts)] = note
+        self.run.replay(updates)
+        self.pauses = list(self.record["pauses"][:questions])  # type: ignore[index]
+        return value
 
     def forget(self) -> None:
         """Do not keep what the `next` calls of this frame came to: somebody else knows, and has the last word."""
@@ -93,11 +115,13 @@ class Frame:
         """
         done = {str(number): outcome_record(outcome, wire) for number, outcome in (self.done or {}).items()}
         inner = {str(number): frame.dump(wire) for number, frame in (self.open or {}).items()}
+        notes = {**(self.record.get("notes", {}) if self.record is not None else {}), **self.notes}
         return {
             "layer": self.layer,
             "done": {**self._later("done"), **done},
             "open": {**self._later("open"), **inner},
             "pauses": list(self.pauses or ()),
+            **({"notes": notes} if notes else {}),
         }
 
     def _later(self, part: str) -> Record:

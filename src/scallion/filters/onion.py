@@ -16,7 +16,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
-from scallion.bridge import spawn, wait
+from scallion.bridge import awaited, spawn, wait
 from scallion.errors import ConfigurationError, FilterError, ScallionError
 from scallion.events import FilterActed
 from scallion.filters.filter import CHAINS, Chain, Filter, check, is_async
@@ -125,7 +125,7 @@ class Run:
 
 def nest(filters: Sequence[Filter], chain: Chain, innermost: Innermost) -> Innermost:
     """Nest the hooks of `chain` around `innermost`, first filter outermost; filters without the hook are skipped."""
-    call = _sealed(innermost)
+    call = _unless_ended(_sealed(innermost)) if chain == "turn" else _sealed(innermost)
     for one in reversed(filters):
         if (hook := one.hook(chain)) is not None:
             call = _layer(one, chain, hook, call)
@@ -144,12 +144,24 @@ def _sealed(innermost: Innermost) -> Innermost:
     return call
 
 
+def _unless_ended(innermost: Innermost) -> Innermost:
+    """The loop is not entered by a turn that a filter has ended."""
+
+    def call(request: Any, frame: Frame) -> Any:
+        return innermost(request, frame) if request.ended is None else request.ended
+
+    return call
+
+
 def _layer(owner: Filter, chain: Chain, hook: Callable[..., Any], inner: Innermost) -> Innermost:
     name, where, asynchronous = owner.name, "around_" + chain, is_async(hook)
     expected, message = _REPLIES[chain]
+    passes = chain == "turn" and not owner.sees_ended
 
     def layer(request: Any, frame: Frame) -> Any:
         frame.enter(name)
+        if passes and request.ended is not None:
+            return advance(frame, inner, request)
         run = frame.run
         try:
             if asynchronous:
@@ -167,7 +179,7 @@ def _layer(owner: Filter, chain: Chain, hook: Callable[..., Any], inner: Innermo
                 raise
             if owner.on_error == "ignore" and run.pausing is None:
                 return _without(name, where, frame, inner, request, error)
-            raise FilterError(name, where, str(error) if type(error) is _BadReply else type(error).__name__) from error
+            raise FilterError(name, where, str(error) if type(error) is BadReply else type(error).__name__) from error
         if update is not None:
             run.update(name, update)
         if run.emit is not None and frame.nexts != 1:
@@ -196,8 +208,8 @@ def _passing(run: Run, error: Exception) -> BaseException:
     return run.pause(None, error) if isinstance(error, GraphInterrupt) else error
 
 
-class _BadReply(Exception):
-    """A hook returned what is no reply."""
+class BadReply(Exception):
+    """A hook returned what is no reply; the text says what it was."""
 
 
 def _taken(
@@ -208,16 +220,16 @@ def _taken(
     if type(out) is tuple and len(out) == 2:
         out, update = out
         if not isinstance(update, Mapping):
-            raise _BadReply(f"beside its reply it returned {type(update).__name__}, not a mapping")
+            raise BadReply(f"beside its reply it returned {type(update).__name__}, not a mapping")
     if inspect.iscoroutine(out):
         out.close()
-        raise _BadReply(
+        raise BadReply(
             "it returned a coroutine: " + ("await next(request)" if asynchronous else "make it an async def")
         )
     if not isinstance(out, expected):
-        raise _BadReply(f"it returned {type(out).__name__} instead of {expected.__name__}")
+        raise BadReply(f"it returned {type(out).__name__} instead of {expected.__name__}")
     if not isinstance(out.message, message):
-        raise _BadReply(f"the message of its reply is {type(out.message).__name__} instead of {message.__name__}")
+        raise BadReply(f"the message of its reply is {type(out.message).__name__} instead of {message.__name__}")
     return out, update
 
 
@@ -306,7 +318,7 @@ class Composed:
         self._answers = answers
         self._chain = chain
         self._path = tuple(one.name for one in filters if one.hook(chain) is not None)
-        self._call = nest(filters, chain, lambda request, frame: _settled(innermost(request)))
+        self._call = nest(filters, chain, lambda request, frame: awaited(innermost(request)))
         self.filter_state: States = self._rules.start()
 
     def __call__(self, request: Any) -> Any:
@@ -342,10 +354,6 @@ def compose(
     if chain not in CHAINS:
         raise ConfigurationError(f"chain is one of {', '.join(CHAINS)}, not {chain!r}")
     return Composed(check(filters), chain, innermost, answers)
-
-
-def _settled(value: Any) -> Any:
-    return wait(value) if inspect.isawaitable(value) else value
 
 
 def _same(value: Any) -> Any:

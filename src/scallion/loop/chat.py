@@ -108,12 +108,17 @@ class ChatNode:
         if not self._direct or not isinstance(messages[-1], ToolMessage):
             return None
         _, results = last_batch(list(messages))
-        if not all(result.name in self._direct and result.status == "success" for result in results):
+        if not all(result.name in self._direct and is_direct(result) for result in results):
             return None
         if len(results) == 1:
             return AIMessage(results[0].content, response_metadata={"return_direct": True})
         text = "\n\n".join(str(result.text) for result in results)
         return AIMessage(text, response_metadata={"return_direct": True})
+
+
+def is_direct(result: ToolMessage) -> bool:
+    """Whether the result of a tool that returns directly may be the answer: a filter may have said that it is not."""
+    return result.status == "success" and result.additional_kwargs.get("return_direct") is not False
 
 
 def _raise_failures(here: Invocation, account: Mapping[str, Any]) -> None:

@@ -1,0 +1,60 @@
+"""Replies that a filter makes without the chain inside, and replies with another content."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+
+from scallion.values import ChatReply, ChatRequest, Completed, ToolFailure, ToolReply, ToolRequest, TurnRequest
+
+Content = str | list[Any] | BaseMessage
+ENDS = "not run: the turn ends here"
+"""What a call is answered with whose hook ended the turn."""
+
+
+def instead(request: Any, content: Content) -> Any:
+    """The reply with this content that the chain gives to `request`, although nothing inside ran."""
+    match request:
+        case TurnRequest():
+            answer = spoken(content)
+            return Completed(answer, [*request.messages, answer])
+        case ChatRequest():
+            return ChatReply(content if isinstance(content, AIMessage) else spoken(content), request.context)
+        case ToolRequest():
+            call = request.call
+            return ToolReply(ToolMessage(body(content), tool_call_id=call["id"], name=call["name"]))
+    raise TypeError(f"{type(request).__name__} is no request")
+
+
+def with_answer(reply: Any, content: Content) -> Any:
+    """The reply with another content; a model's message keeps its tool calls, unless a whole message is given."""
+    match reply:
+        case Completed():
+            return reply.replace(message=ended(reply.message, content), parsed=None)
+        case ChatReply(message=message):
+            whole = content if isinstance(content, AIMessage) else message
+            return reply.replace(message=whole.model_copy(update={"content": body(content), "id": message.id}))
+    return reply.replace(message=reply.message.model_copy(update={"content": body(content)}))
+
+
+def spoken(content: Content) -> AIMessage:
+    """The content as a message of the model that calls no tools."""
+    return ended(AIMessage(""), content)
+
+
+def ended(message: AIMessage, content: Content) -> AIMessage:
+    """The message with another content and without tool calls; id and usage stay."""
+    none: dict[str, Any] = {"tool_calls": [], "invalid_tool_calls": [], "additional_kwargs": {}}
+    return message.model_copy(update={**none, "content": body(content)})
+
+
+def not_run(request: ToolRequest) -> ToolReply:
+    """What a call gives whose hook ended the turn."""
+    message = instead(request, ENDS).message.model_copy(update={"status": "error"})
+    return ToolReply(message, error=ToolFailure("semantic"))
+
+
+def body(content: Content) -> str | list[Any]:
+    """The content of a message, or the content itself."""
+    return content.content if isinstance(content, BaseMessage) else content
