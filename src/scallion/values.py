@@ -103,10 +103,11 @@ class ToolRequest(_Value):
 
 @dataclass(frozen=True, slots=True)
 class ToolFailure:
-    """Why a tool failed; a replayed failure has no `exception`."""
+    """Why a tool failed; a replayed failure has no `exception`. `retry_after`: seconds that the other side asks for."""
 
     kind: FailureKind
     exception: BaseException | None = None
+    retry_after: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

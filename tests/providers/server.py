@@ -23,15 +23,15 @@ from typing import Any, Literal, Self
 from .wire import as_body, as_sse
 
 Event = Mapping[str, Any]
-Broken = Literal["dropped", "reset", "quiet", "stalled"]
+Broken = Literal["dropped", "reset", "quiet", "stalled", "garbled"]
 
 
 @dataclass(frozen=True)
 class Stream:
     """A recorded answer. `cut`: after so many events the connection ends.
 
-    It is dropped in the middle of the body, reset by TCP, the body ends as if it were whole (`quiet`), or nothing more
-    comes until the server closes (`stalled`).
+    It is dropped in the middle of the body, reset by TCP, the body ends as if it were whole (`quiet`), nothing more
+    comes until the server closes (`stalled`), or it goes on with what is no JSON (`garbled`).
     """
 
     events: Sequence[Event]
@@ -158,7 +158,10 @@ class _Handler(BaseHTTPRequestHandler):
         for frame in as_sse(reply.events, reply.cut):
             self.wfile.write(b"%x\r\n%s\r\n" % (len(frame), frame))
             self.wfile.flush()
-        if reply.cut is not None and reply.broken != "quiet":
+        if reply.broken == "garbled":
+            frame = b'event: message\ndata: {"half": \n\n'
+            self.wfile.write(b"%x\r\n%s\r\n0\r\n\r\n" % (len(frame), frame))
+        elif reply.cut is not None and reply.broken != "quiet":
             self._break(reply.broken)
         else:
             self.wfile.write(b"0\r\n\r\n")
@@ -171,12 +174,20 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _break(self, broken: str) -> None:
         self.close_connection = True
+        if broken == "garbled":
+            self._headers_and_garbage()
         if broken == "stalled":
             self.server.provider.stalling.set()
             self.server.provider.closing.wait()
         if broken == "reset":
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.connection.close()
+
+    def _headers_and_garbage(self) -> None:
+        data = b'{"half": '
+        self.send_response(200)
+        self._headers({"content-type": "application/json", "content-length": str(len(data))})
+        self.wfile.write(data)
 
     def log_message(self, format: str, *args: Any) -> None:
         pass

@@ -10,6 +10,8 @@ from scallion.filters.logging import logging
 from scallion.filters.once import once
 from scallion.filters.onion import PauseSignal, compose
 from scallion.filters.pausing import pause
+from scallion.filters.retry_model import retry_model
+from scallion.filters.retry_tool import retry_tool
 from scallion.filters.safeguard import safeguard
 from scallion.filters.todo import todo
 from scallion.filters.tokens import TokenTransform
@@ -43,6 +45,8 @@ __all__ = [
     "pause",
     "pause_on_environment_error",
     "replace_answer",
+    "retry_model",
+    "retry_tool",
     "safeguard",
     "todo",
     "token_transform",

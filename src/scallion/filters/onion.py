@@ -11,7 +11,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
@@ -24,6 +24,9 @@ from scallion.filters.journal import Frame, Record, Wire, current_frame, load_er
 from scallion.filters.state import Fold, State, StateRules, States
 from scallion.filters.verdicts import Verdicts
 from scallion.values import ChatReply, Completed, ToolReply
+
+if TYPE_CHECKING:
+    from scallion.filters.waiting import Clock
 
 Innermost = Callable[[Any, Frame], Any]
 _REPLIES: dict[Chain, tuple[type[Any], type[Any]]] = {
@@ -51,7 +54,7 @@ class Run:
     """One execution of one chain: the filters' states, the updates made, the answers that were given."""
 
     __slots__ = (
-        *("answers", "bound", "config", "emit", "extra", "fold", "free", "lasting"),
+        *("answers", "bound", "clock", "config", "emit", "extra", "fold", "free", "lasting"),
         *("path", "pausing", "running", "states", "subject", "verdicts", "wire"),
     )
 
@@ -68,6 +71,7 @@ class Run:
         lasting: bool = True,
         extra: Any = None,
         bound: Mapping[str, Any] | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self.wire = wire
         self.fold = fold
@@ -83,6 +87,8 @@ class Run:
         """What the innermost call needs of the node that runs the chain."""
         self.bound = bound or {}
         """What a pause is bound to besides the filters of this chain."""
+        self.clock = clock
+        """The time of the turn, for hooks that wait; None where the chain runs without an agent."""
         self.verdicts = Verdicts()
         """What was decided about the call, in the tool chain."""
         self.running: set[asyncio.Future[None]] = set()

@@ -86,7 +86,7 @@ class ChatNode:
         context = here.context(state, turn, getattr(around, "context", None))
         request = ChatRequest(list(messages), list(self._tools), None, self._model, context=context)
         try:
-            reply, updates = self._edge.run(request, account["filters"], budget, config, here, budget.made)
+            reply, updates = self._edge.run(request, account["filters"], budget, config, budget, budget.made)
         except GraphInterrupt:
             raise  # what was used so far is kept with the pause
         except BaseException:

@@ -23,7 +23,7 @@ from scallion.filters.onion import Innermost, PauseSignal, Run, nest
 from scallion.filters.pausing import is_of_gate
 from scallion.filters.state import StateRules, States
 from scallion.filters.verdicts import Verdicts
-from scallion.loop.invocation import Invocation
+from scallion.loop.invocation import Budget, Invocation
 from scallion.loop.platform import (
     counting_interrupts,
     given_answers,
@@ -67,7 +67,7 @@ class Edge:
         states: States,
         extra: Any,
         config: RunnableConfig,
-        here: Invocation,
+        budget: Budget,
         made: dict[str, Any],
     ) -> tuple[Any, list[Any]]:
         """The reply of the chain and the updates of state; raises LangGraph's interrupt where the chain paused.
@@ -82,7 +82,7 @@ class Edge:
         while True:
             made.clear()
             made.update(journal["made"] if journal else {})
-            run = self._run(states, answers, extra, config, here)
+            run = self._run(states, answers, extra, config, budget)
             run.verdicts = _verdicts(journal, len(answers), begins_anew=changed)
             root = Frame(run, journal["root"] if journal and not changed else None, request)
             reply = _attempt(self._chain, request, root, config)
@@ -107,7 +107,8 @@ class Edge:
                 raise _interrupt(run.pausing, config, len(answers))
             journal, changed = kept, False  # a crash fell between keeping and asking: what was kept is what is shown
 
-    def _run(self, states: States, answers: list[Any], extra: Any, config: RunnableConfig, here: Invocation) -> Run:
+    def _run(self, states: States, answers: list[Any], extra: Any, config: RunnableConfig, budget: Budget) -> Run:
+        here = budget.invocation
         return Run(
             self._wire,
             self._fold,
@@ -119,6 +120,7 @@ class Edge:
             lasting=has_checkpointer(config),
             extra=extra,
             bound={"around": self._around, **_depth(config)},
+            clock=budget,
         )
 
 

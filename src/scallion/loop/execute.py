@@ -20,7 +20,7 @@ from scallion.filters.filter import Filter
 from scallion.filters.journal import Frame
 from scallion.filters.onion import advance, nest
 from scallion.filters.pausing import pause
-from scallion.loop.failures import failure_kind
+from scallion.loop.failures import failure_kind, retry_after
 from scallion.loop.inject import Injection, injection, with_injected
 from scallion.loop.invocation import current_invocation
 from scallion.loop.platform import current_config
@@ -147,4 +147,4 @@ def _external(tool: BaseTool, call: Mapping[str, Any]) -> ToolReply:
 
 def _failed(call: Mapping[str, Any], kind: Any, text: str, error: BaseException | None = None) -> ToolReply:
     message = ToolMessage(f"error: {text}", tool_call_id=call["id"], name=call["name"], status="error")
-    return ToolReply(message, error=ToolFailure(kind, error))
+    return ToolReply(message, error=ToolFailure(kind, error, None if error is None else retry_after(error)))

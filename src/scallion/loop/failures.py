@@ -7,6 +7,7 @@ provider, then by the names of the exception's classes, so that no provider's pa
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
 from collections import OrderedDict
@@ -117,7 +118,11 @@ def model_error(error: Exception) -> ModelError:
     """The ModelError that stands for a provider's exception; its text names the class, never what was sent."""
     status = _status(error)
     name = type(error).__name__ + (f" (HTTP {status})" if status is not None else "")
-    return ModelError(failure_kind(error), f"the model failed: {name}", retry_after(error))
+    garbled = isinstance(
+        error, json.JSONDecodeError | UnicodeDecodeError
+    )  # what the client read, not what it was given
+    kind = "transient" if garbled else failure_kind(error)
+    return ModelError(kind, f"the model failed: {name}", retry_after(error))
 
 
 _remembered: OrderedDict[str, BaseException] = OrderedDict()

@@ -146,6 +146,10 @@ class Budget:
         """How much the turn has used of this count."""
         return self._stored.get(name, 0) + self.invocation.lost.get(name, 0) + self.made.get(name, 0)
 
+    def seconds(self) -> float:
+        """How long the turn has been active."""
+        return self.invocation.seconds()
+
     def check_model_call(self) -> None:
         """Raise LimitExceeded unless one more model call fits."""
         if self._limits.model_calls is not None and self.used("model_calls") >= self._limits.model_calls:
@@ -158,14 +162,14 @@ class Budget:
             raise Cancelled
         if self._limits.tokens is not None and self.used("total_tokens") >= self._limits.tokens:
             raise LimitExceeded("tokens", self.used("total_tokens"), self._limits.tokens)
-        if self._limits.seconds is not None and (seconds := self.invocation.seconds()) >= self._limits.seconds:
+        if self._limits.seconds is not None and (seconds := self.seconds()) >= self._limits.seconds:
             raise LimitExceeded("seconds", seconds, self._limits.seconds)
 
     def seconds_left(self) -> float | None:
         """How long the turn may still be active; None where there is no limit. Raises Cancelled where it is to stop."""
         if self.invocation.is_stopped:
             raise Cancelled
-        return None if self._limits.seconds is None else self._limits.seconds - self.invocation.seconds()
+        return None if self._limits.seconds is None else self._limits.seconds - self.seconds()
 
     def limit_on_tool(self, position: int) -> str | None:
         """The limit that cuts off the call at this place of its batch, if one does."""
@@ -180,9 +184,7 @@ class Budget:
     def exceeded(self, limit: str) -> LimitExceeded:
         """The error for a limit that cut a batch."""
         allowed = getattr(self._limits, limit) or 0
-        used = (
-            self.invocation.seconds() if limit == "seconds" else self.used({"tokens": "total_tokens"}.get(limit, limit))
-        )
+        used = self.seconds() if limit == "seconds" else self.used({"tokens": "total_tokens"}.get(limit, limit))
         return LimitExceeded(limit, used, allowed)
 
     def begin_model_call(self) -> None:
@@ -198,7 +200,7 @@ class Budget:
 
     def counts(self) -> dict[str, float]:
         """What the node adds to the account of the turn."""
-        return {**self.made, "seconds": round(self.invocation.seconds(), 3)}
+        return {**self.made, "seconds": round(self.seconds(), 3)}
 
     def lose(self) -> None:
         """Keep the counts of a node that fails for the rest of this invocation."""

@@ -65,7 +65,7 @@ class ToolNode:
         if call.get("invalid"):
             return self._written(call, _refused(call, MALFORMED), turn, budget)
         try:
-            reply, updates, args = self._run(call, state, config, turn, account, here)
+            reply, updates, args = self._run(call, state, config, turn, account, budget)
         except (GraphBubbleUp, StorageError, ThreadError):
             raise  # that the ledger cannot be asked is no result of the call
         except Exception as error:  # raised when the batch is done: a sibling may be in the middle of its effect
@@ -79,9 +79,9 @@ class ToolNode:
         config: RunnableConfig,
         turn: str,
         account: Mapping[str, Any],
-        here: Invocation,
+        budget: Budget,
     ) -> tuple[ToolReply, list[Any], Any]:
-        around = runtime(config)
+        here, around = budget.invocation, runtime(config)
         context = here.context(state, turn, getattr(around, "context", None))
         mine = {**call, "args": deepcopy(call["args"])}  # a filter that changes them in place changes no history
         if mine["name"] not in self._tools and asks_again(answers := given_answers(config)) is not None:
@@ -90,7 +90,7 @@ class ToolNode:
         request = ToolRequest(cast("Any", mine), self._tools.get(call["name"]), context)
         made: dict[str, Any] = {}  # the arguments that the tool ran with: a person or a filter may have changed them
         place = ToolPlace(state, made, config, here.lease)
-        reply, updates = self._edge.run(request, account["filters"], place, config, here, made)
+        reply, updates = self._edge.run(request, account["filters"], place, config, budget, made)
         if reply.message.tool_call_id != call["id"]:
             raise FilterError(self._edge.path[0], "around_tool", "the reply answers another call")
         return reply, updates, made.get("args", call["args"])
