@@ -93,8 +93,9 @@ def test_a_window_is_as_long_as_its_bound_lets_it(kinds: list[str], most: int) -
     """What is over the bound is the question with the last block, which always stand; one block more does not fit."""
     conversation, shown = windowed(made(kinds, whole=True), Bounds(most, None, 1.0, None))
     start = Bounds(most, None, 1.0, None).start(conversation, None, ScriptedModel(), ())
-    assert len(shown) <= most or start == max(len(conversation.blocks) - 1, 0)
-    assert start == 0 or len(conversation.since(start - 1)) > most
+    assert len(shown) <= most or start == conversation.begin(max(len(conversation.blocks) - 1, 0))
+    for earlier in range(start):
+        assert len(conversation.since(earlier)) > most or conversation.begin(earlier) == start
 
 
 @pytest.mark.shared

@@ -10,9 +10,12 @@ from scallion.filters.logging import logging
 from scallion.filters.once import once
 from scallion.filters.onion import PauseSignal, compose
 from scallion.filters.pausing import pause
+from scallion.filters.rate_limit import rate_limit
+from scallion.filters.retrieve import retrieve
 from scallion.filters.retry_model import retry_model
 from scallion.filters.retry_tool import retry_tool
 from scallion.filters.safeguard import safeguard
+from scallion.filters.summarise import summarise
 from scallion.filters.todo import todo
 from scallion.filters.tokens import TokenTransform
 from scallion.filters.trim import trim
@@ -44,10 +47,13 @@ __all__ = [
     "once",
     "pause",
     "pause_on_environment_error",
+    "rate_limit",
     "replace_answer",
+    "retrieve",
     "retry_model",
     "retry_tool",
     "safeguard",
+    "summarise",
     "todo",
     "token_transform",
     "trim",

@@ -25,8 +25,8 @@ class Frame:
     """One call into a layer: which of its `next` calls ended, which is open, which questions it asked."""
 
     __slots__ = (
-        *("done", "failed", "layer", "nexts", "notes", "open", "paused"),
-        *("pauses", "record", "request", "run", "updates"),
+        *("asides", "changed", "done", "failed", "layer", "nexts", "notes", "open"),
+        *("paused", "pauses", "record", "request", "run", "updates"),
     )
 
     def __init__(self, run: Run, record: Record | None, request: Any) -> None:
@@ -36,6 +36,10 @@ class Frame:
         self.layer = ""
         self.failed: BaseException | None = None
         self.nexts = 0
+        self.asides = 0
+        """How many of its `next` calls it made for itself."""
+        self.changed = False
+        """Whether it gave another request to `next` than it was given."""
         self.paused = False
         """Whether a pause came up in this call: then it came to no end, whatever a filter made of the signal."""
         self.updates: list[Any] = []
@@ -51,6 +55,13 @@ class Frame:
         record = self.record
         if record is not None and record["layer"] != layer:
             self.record = {"layer": layer, "done": {}, "open": {"0": record}, "pauses": []}
+
+    def count(self, request: Any) -> None:
+        """Note a `next` call with another request than this call was given."""
+        if getattr(request, "aside", False) and not self.request.aside:
+            self.asides += 1
+        else:
+            self.changed = True
 
     def asked(self, about: str | None = None) -> Mapping[str, Any] | None:
         """The recorded question that this frame asks next, or the one `about` this, if it asked before the pause."""
@@ -137,6 +148,13 @@ def asked_at(record: Record, number: int) -> Mapping[str, Any] | None:
             return payload
     found = (asked_at(inner, number) for inner in record["open"].values())
     return next((one for one in found if one is not None), None)
+
+
+def has_begun(record: Record | None) -> bool:
+    """Whether the innermost call of a chain was begun before the pause: its request is not used again."""
+    if record is None:
+        return False
+    return not record["layer"] or bool(record["done"]) or any(map(has_begun, record["open"].values()))
 
 
 class Wire:

@@ -188,8 +188,8 @@ def _layer(owner: Filter, chain: Chain, hook: Callable[..., Any], inner: Innermo
             raise FilterError(name, where, str(error) if type(error) is BadReply else type(error).__name__) from error
         if update is not None:
             run.update(name, update)
-        if run.emit is not None and frame.nexts != 1:
-            run.emit(FilterActed(name, where, "retry" if frame.nexts else "short_circuit"))
+        if run.emit is not None and (asked := frame.nexts - frame.asides) != 1:
+            run.emit(FilterActed(name, where, "retry" if asked else "short_circuit"))
         return reply
 
     return layer
@@ -260,6 +260,8 @@ def advance(frame: Frame, inner: Innermost, request: Any) -> Any:
         raise run.pausing
     number = frame.nexts
     frame.nexts = number + 1
+    if request is not frame.request:
+        frame.count(request)
     record = frame.record
     if record is not None:
         finished = record["done"].get(str(number))

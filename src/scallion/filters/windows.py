@@ -68,15 +68,18 @@ class Conversation:
             start -= 1
         return cls(lead, found, range(start, stop))
 
+    def begin(self, start: int) -> int:
+        """Where a window really begins that is to begin at block `start`: with a person, or behind the question."""
+        if start >= self.question.stop:
+            return start
+        while start < self.question.start and not isinstance(self.blocks[start][0], HumanMessage):
+            start += 1
+        return min(start, self.question.start)
+
     def since(self, start: int) -> Block:
-        """What is read from block `start` on: it begins with a person, and the question of the turn is always in it."""
-        if start < self.question.stop:
-            while start < self.question.start and not isinstance(self.blocks[start][0], HumanMessage):
-                start += 1
-            shown = self.blocks[min(start, self.question.start) :]
-        else:
-            shown = self.blocks[self.question.start : self.question.stop] + self.blocks[start:]
-        return [message for block in shown for message in block]
+        """What is read from block `start` on; the question of the turn is always in it."""
+        asked = self.blocks[self.question.start : self.question.stop] if start >= self.question.stop else []
+        return [message for block in asked + self.blocks[self.begin(start) :] for message in block]
 
     def place(self, id: str | None) -> int:
         """The block that begins with this message; the first one where there is none."""
@@ -128,9 +131,9 @@ class Bounds:
             return self.max_tokens is None or count(whole) <= self.max_tokens * share
 
         start = conversation.place(before)
-        if fits(conversation.since(start), 1):
-            return start
-        return max(start, conversation.cut(fits))
+        if not fits(conversation.since(start), 1):
+            start = max(start, conversation.cut(fits))
+        return conversation.begin(start)
 
 
 def counter_of(model: Any) -> Count:

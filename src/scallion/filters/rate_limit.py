@@ -1,0 +1,136 @@
+"""`rate_limit`: model calls wait until there is room for them, in all threads of a process that share the filter."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from langchain_core.rate_limiters import BaseRateLimiter
+
+from scallion.bridge import sleep, wait, waits_on_loop
+from scallion.errors import ConfigurationError, LimitExceeded
+from scallion.filters.filter import Filter, is_async
+from scallion.filters.journal import current_frame
+from scallion.values import ChatReply, ChatRequest
+
+Key = Callable[[ChatRequest], str]
+SLICE = 0.1
+"""Seconds between two looks at whether the turn is to stop, and between two questions to a limiter of LangChain."""
+MANY = 1024
+"""So many keys are remembered before those that are at rest are forgotten."""
+
+
+class Rate:
+    """`per_second` calls, `burst` of them at once after a rest: the time at which each next one may begin, by key.
+
+    A call takes its place when it comes, so that those that wait go in the order in which they came.
+    """
+
+    def __init__(self, per_second: float, burst: int) -> None:
+        self._interval = 1 / per_second
+        self._ahead = (burst - 1) * self._interval
+        self._lock = threading.Lock()
+        self._free: dict[str, float] = {}
+
+    def reserve(self, key: str, now: float, most: float | None) -> tuple[float, bool]:
+        """How long to wait, and whether the place is taken: not where the wait is longer than `most` seconds."""
+        with self._lock:
+            if len(self._free) >= MANY:
+                self._free = {one: at for one, at in self._free.items() if at > now}
+            at = max(self._free.get(key, now), now)
+            seconds = max(at - self._ahead - now, 0.0)
+            taken = most is None or seconds <= most
+            if taken:
+                self._free[key] = at + self._interval
+            return seconds, taken
+
+
+class RateLimit(Filter):
+    """The places that are taken are the process's own, and no state of a turn."""
+
+    def __init__(
+        self, name: str, limiter: BaseRateLimiter | None, rate: Rate | None, key: Key | None, max_wait: float | None
+    ) -> None:
+        super().__init__(name)
+        self._limiter = limiter
+        self._rate = rate
+        self._key = key
+        self._max_wait = max_wait
+
+    def around_chat(self, request: ChatRequest, state: Any, next: Callable[[ChatRequest], ChatReply]) -> ChatReply:
+        """Wait, then call."""
+        if self._rate is None:
+            self._poll()
+        else:
+            self._take(self._rate, "" if self._key is None else str(self._key(request)))
+        return next(request)
+
+    def _take(self, rate: Rate, key: str) -> None:
+        left = _seconds_left()
+        most = min((one for one in (self._max_wait, left) if one is not None), default=None)
+        now = time.monotonic()
+        seconds, taken = rate.reserve(key, now, most)
+        if not taken:
+            raise self._refused(seconds, left)
+        until = now + seconds
+        while (rest := until - time.monotonic()) > 0:
+            sleep(min(rest, SLICE))
+            _seconds_left()  # raises where the turn is to stop
+
+    def _poll(self) -> None:
+        began = time.monotonic()
+        while not self._admitted():
+            left, waited = _seconds_left(), time.monotonic() - began
+            if (left is not None and left < SLICE) or (self._max_wait is not None and waited + SLICE > self._max_wait):
+                raise self._refused(waited + SLICE, left)
+            sleep(SLICE)
+
+    def _admitted(self) -> bool:
+        assert self._limiter is not None
+        if waits_on_loop():
+            return wait(self._limiter.aacquire(blocking=False))
+        return self._limiter.acquire(blocking=False)
+
+    def _refused(self, seconds: float, left: float | None) -> LimitExceeded:
+        if self._max_wait is not None and (left is None or self._max_wait <= left):
+            return LimitExceeded("seconds of waiting for the rate limit", seconds, self._max_wait)
+        return LimitExceeded("seconds", seconds, left or 0)
+
+
+def _seconds_left() -> float | None:
+    """How long the turn may still take, where its budget is known. Stops a turn that is to stop."""
+    ask: Any = getattr(current_frame.get().run.extra, "seconds_left", None)
+    left: float | None = None if ask is None else ask()
+    return left
+
+
+def rate_limit(
+    limiter: BaseRateLimiter | None = None,
+    *,
+    per_second: float | None = None,
+    burst: int = 1,
+    key: Key | None = None,
+    max_wait: float | None = None,
+    name: str = "rate_limit",
+) -> Filter:
+    """Let model calls begin `per_second` times a second, `burst` at once after a rest; the others wait their turn.
+
+    One filter counts for all threads and agents of the process that it is given to; `key(request) -> str` counts apart,
+    by user for example. Or give a `limiter` of langchain-core. A call that would wait longer than `max_wait` seconds,
+    or than the turn may last (`Limits(seconds=)`), does not begin to wait: LimitExceeded. A turn that is cancelled
+    waits no longer. Raises ConfigurationError.
+    """
+    if (limiter is None) == (per_second is None):
+        raise ConfigurationError(f"filter {name!r}: give a limiter of LangChain or per_second=, one of them")
+    if limiter is not None and not isinstance(limiter, BaseRateLimiter):
+        raise ConfigurationError(f"filter {name!r}: limiter is a BaseRateLimiter of LangChain, not {limiter!r}")
+    if limiter is not None and (key is not None or burst != 1):
+        raise ConfigurationError(f"filter {name!r}: key and burst go with per_second=, a limiter has its own")
+    if key is not None and (not callable(key) or is_async(key)):
+        raise ConfigurationError(f"filter {name!r}: key is a def that takes a request and gives a text")
+    for field, value in (("per_second", per_second), ("burst", burst), ("max_wait", max_wait)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value > 0):
+            raise ConfigurationError(f"filter {name!r}: {field} is a number above zero, not {value!r}")
+    return RateLimit(name, limiter, None if per_second is None else Rate(per_second, int(burst)), key, max_wait)
