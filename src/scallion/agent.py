@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar, Unpack
 from langchain_core.messages import BaseMessage
 from langgraph.graph.state import CompiledStateGraph
 
-from scallion.assembly import as_messages, as_model, as_saver, as_tools, check_choices, check_parts, split_system
+from scallion.assembly import as_messages, as_saver, as_tools, check_choices, check_parts, split_system
 from scallion.bridge import call, enter_async, enter_sync
 from scallion.errors import ConfigurationError, LeaseLost, NotPaused, ThreadBusy, ThreadError
 from scallion.events import Event, TurnStarted
@@ -23,6 +23,7 @@ from scallion.loop.graph import build_loop
 from scallion.loop.invocation import Cancelled, Delivery, Invocation, current_invocation
 from scallion.loop.platform import as_root
 from scallion.loop.state import Limits
+from scallion.models import as_model
 from scallion.options import CallOptions, checked, graph_config, named_thread, new_invocation, taking_up
 from scallion.stack import Stack
 from scallion.streaming import astream, stream

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage, convert_to_messages
 from langchain_core.tools import BaseTool
 from langchain_core.tools import tool as make_tool
@@ -15,25 +14,6 @@ from scallion.approvals.policy import check_span
 from scallion.errors import ConfigurationError
 from scallion.filters.filter import Filter
 from scallion.loop.state import Limits
-
-
-def as_model(model: Any) -> BaseChatModel:
-    """A chat model: one of langchain-core's, or "provider:name", which needs the `langchain` extra."""
-    if isinstance(model, BaseChatModel):
-        return model
-    if not isinstance(model, str) or not model:
-        raise ConfigurationError(f'model is a BaseChatModel or "provider:name", not {type(model).__name__}')
-    try:
-        from langchain.chat_models import init_chat_model
-    except ImportError:
-        raise ConfigurationError(
-            f"model {model!r} needs the langchain extra: pip install 'scallion[langchain]'"
-        ) from None
-    try:
-        made: BaseChatModel = init_chat_model(model)
-    except Exception as error:
-        raise ConfigurationError(f"model {model!r} cannot be made: {type(error).__name__}") from error
-    return made
 
 
 def as_tools(tools: Sequence[Any], of_filters: Sequence[Any] = ()) -> list[Any]:

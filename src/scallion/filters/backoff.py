@@ -69,7 +69,7 @@ class Attempts:
         """
         if self._retries >= self._backoff.max_retries:
             return False
-        if not went_on():
+        if not current_frame.get().went_on:
             delay = self._backoff.delay(self._retries, asked, random.uniform(-1, 1))
             if delay > self._left():
                 return False
@@ -81,8 +81,3 @@ class Attempts:
         own = self._backoff.max_seconds - (time.monotonic() - self._began)
         turn = seconds_left()
         return own if turn is None else min(own, turn)
-
-
-def went_on() -> bool:
-    """Whether the hook that runs, and ran before a pause, called `next` once more there after what it has now."""
-    return current_frame.get().went_on

@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 from scallion.bridge import wait
 from scallion.errors import ConfigurationError
+from scallion.filters.journal import current_frame
 from scallion.values import FailureKind
 
 KINDS: tuple[FailureKind, ...] = get_args(FailureKind)
@@ -28,7 +29,12 @@ class ActsOn:
             raise ConfigurationError(f"{where} is one or more of {told}, not {on!r}")
 
     def __call__(self, failure: Any, kind: str, exception: BaseException | None) -> bool:
-        """Whether to act on `failure`, which is of this kind and came of this exception."""
+        """Whether the hook that runs acts on `failure`, which is of this kind and came of this exception.
+
+        A failure of before a pause has lost its exception: what was decided on it then stands.
+        """
+        if current_frame.get().went_on:
+            return True
         if self._says is None:
             return kind in self._kinds or isinstance(exception, self._classes)
         said = self._says(failure)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from scallion.errors import ModelError
-from scallion.filters.backoff import Attempts, Backoff, went_on
+from scallion.filters.backoff import Attempts, Backoff
 from scallion.filters.failures import ActsOn, On
 from scallion.filters.filter import Filter
 from scallion.values import ChatReply, ChatRequest
@@ -27,9 +27,8 @@ class RetryModel(Filter):
                 reply: ChatReply = next(request)
                 return reply
             except ModelError as error:
-                if not (went_on() or self._acts_on(error, error.kind, error.__cause__)):
-                    raise
-                if not attempts.again(error.retry_after):
+                acts = self._acts_on(error, error.kind, error.__cause__)
+                if not (acts and attempts.again(error.retry_after)):
                     raise
 
 

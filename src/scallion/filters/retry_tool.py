@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from scallion.errors import ConfigurationError
-from scallion.filters.backoff import Attempts, Backoff, went_on
+from scallion.filters.backoff import Attempts, Backoff
 from scallion.filters.failures import ActsOn, On
 from scallion.filters.filter import Filter
 from scallion.values import ToolFailure, ToolReply, ToolRequest
@@ -38,7 +38,7 @@ class RetryTool(Filter):
         return reply
 
     def _is_tried_again(self, failure: ToolFailure, attempts: Attempts) -> bool:
-        acts = went_on() or self._acts_on(failure, failure.kind, failure.exception)
+        acts = self._acts_on(failure, failure.kind, failure.exception)
         return acts and attempts.again(failure.retry_after)
 
 
