@@ -98,7 +98,7 @@ def away(engine: Any, times: int) -> Iterator[None]:
         if next(left, None) is not None:
             raise dialect.loaded_dbapi.OperationalError("the server is away")
 
-    event.listen(engine, "do_connect", refuse)
+    event.listen(engine, "do_connect", refuse, insert=True)
     try:
         yield
     finally:
