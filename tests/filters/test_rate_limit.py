@@ -13,6 +13,7 @@ from langchain_core.rate_limiters import BaseRateLimiter
 from modes import Drive
 
 from scallion import Agent, ConfigurationError, LimitExceeded, Limits, ThreadError, filters
+from scallion.filters import waiting
 from scallion.filters.rate_limit import Rate
 from scallion.testing import ScriptedModel
 
@@ -37,8 +38,9 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(module, "time", clock)
-    monkeypatch.setattr(module, "sleep", clock.sleep)
+    for one in (module, waiting):
+        monkeypatch.setattr(one, "time", clock)
+    monkeypatch.setattr(waiting, "sleep", clock.sleep)
     return clock
 
 
@@ -128,7 +130,7 @@ def test_a_cancelled_turn_waits_no_longer(memory: Any, monkeypatch: pytest.Monke
     agent = Agent(ScriptedModel(["a"]), filters=[one], checkpointer=memory)
     if limiter == "ours":
         agent.invoke("?", thread="other")
-    monkeypatch.setattr(module, "sleep", lambda seconds: agent.cancel("t"))
+    monkeypatch.setattr(waiting, "sleep", lambda seconds: agent.cancel("t"))
     with pytest.raises(ThreadError, match="cancelled"):
         agent.invoke("?", thread="t")
 
@@ -159,7 +161,7 @@ class Shut(Counted):
 
 
 def test_a_limiter_of_langchain_is_asked_in_the_colour_at_hand(drive: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SLICE", 0.001)
+    monkeypatch.setattr(module, "STEP", 0.001)
     limiter = Counted()
     driver = drive(Agent(ScriptedModel(["a"]), filters=[filters.rate_limit(limiter)]))
     result, _ = driver.start("?")

@@ -4,6 +4,7 @@ from scallion.approvals.policy import Policy
 from scallion.filters.approval import approval, human_approval
 from scallion.filters.approve_if import approve_if
 from scallion.filters.before_after import after_chat, after_tool, after_turn, before_chat, before_tool, before_turn
+from scallion.filters.cache import cache
 from scallion.filters.environment import pause_on_environment_error
 from scallion.filters.fallback import fallback
 from scallion.filters.filter import Filter, around_chat, around_tool, around_turn, token_transform
@@ -41,6 +42,7 @@ __all__ = [
     "before_chat",
     "before_tool",
     "before_turn",
+    "cache",
     "compose",
     "end_turn",
     "fallback",

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
 from scallion.bridge import awaited, spawn, wait
@@ -55,7 +55,7 @@ class Run:
 
     __slots__ = (
         *("answers", "bound", "clock", "config", "emit", "extra", "fold", "free", "lasting"),
-        *("path", "pausing", "running", "states", "subject", "verdicts", "wire"),
+        *("path", "pausing", "prompts", "running", "states", "subject", "verdicts", "wire"),
     )
 
     def __init__(
@@ -72,6 +72,7 @@ class Run:
         extra: Any = None,
         bound: Mapping[str, Any] | None = None,
         clock: Clock | None = None,
+        prompts: Sequence[BaseMessage] = (),
     ) -> None:
         self.wire = wire
         self.fold = fold
@@ -89,6 +90,8 @@ class Run:
         """What a pause is bound to besides the filters of this chain."""
         self.clock = clock
         """The time of the turn, for hooks that wait; None where the chain runs without an agent."""
+        self.prompts = prompts
+        """The system prompts that the model call puts in front: for the key of a cache, not for hooks to read."""
         self.verdicts = Verdicts()
         """What was decided about the call, in the tool chain."""
         self.running: set[asyncio.Future[None]] = set()

@@ -9,15 +9,13 @@ from typing import Any
 
 from langchain_core.rate_limiters import BaseRateLimiter
 
-from scallion.bridge import sleep, wait, waits_on_loop
+from scallion.bridge import wait, waits_on_loop
 from scallion.errors import ConfigurationError, LimitExceeded
 from scallion.filters.filter import Filter, is_async
-from scallion.filters.journal import current_frame
+from scallion.filters.waiting import STEP, seconds_left, wait_for
 from scallion.values import ChatReply, ChatRequest
 
 Key = Callable[[ChatRequest], str]
-SLICE = 0.1
-"""Seconds between two looks at whether the turn is to stop, and between two questions to a limiter of LangChain."""
 MANY = 1024
 """So many keys are remembered before those that are at rest are forgotten."""
 
@@ -68,24 +66,20 @@ class RateLimit(Filter):
         return next(request)
 
     def _take(self, rate: Rate, key: str) -> None:
-        left = _seconds_left()
+        left = seconds_left()
         most = min((one for one in (self._max_wait, left) if one is not None), default=None)
-        now = time.monotonic()
-        seconds, taken = rate.reserve(key, now, most)
+        seconds, taken = rate.reserve(key, time.monotonic(), most)
         if not taken:
             raise self._refused(seconds, left)
-        until = now + seconds
-        while (rest := until - time.monotonic()) > 0:
-            sleep(min(rest, SLICE))
-            _seconds_left()  # raises where the turn is to stop
+        wait_for(seconds)
 
     def _poll(self) -> None:
         began = time.monotonic()
         while not self._admitted():
-            left, waited = _seconds_left(), time.monotonic() - began
-            if (left is not None and left < SLICE) or (self._max_wait is not None and waited + SLICE > self._max_wait):
-                raise self._refused(waited + SLICE, left)
-            sleep(SLICE)
+            left, waited = seconds_left(), time.monotonic() - began
+            if (left is not None and left < STEP) or (self._max_wait is not None and waited + STEP > self._max_wait):
+                raise self._refused(waited + STEP, left)
+            wait_for(STEP)
 
     def _admitted(self) -> bool:
         assert self._limiter is not None
@@ -97,13 +91,6 @@ class RateLimit(Filter):
         if self._max_wait is not None and (left is None or self._max_wait <= left):
             return LimitExceeded("seconds of waiting for the rate limit", seconds, self._max_wait)
         return LimitExceeded("seconds", seconds, left or 0)
-
-
-def _seconds_left() -> float | None:
-    """How long the turn may still take, where its budget is known. Stops a turn that is to stop."""
-    ask: Any = getattr(current_frame.get().run.extra, "seconds_left", None)
-    left: float | None = None if ask is None else ask()
-    return left
 
 
 def rate_limit(

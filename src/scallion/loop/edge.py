@@ -121,6 +121,7 @@ class Edge:
             extra=extra,
             bound={"around": self._around, **_depth(config)},
             clock=budget,
+            prompts=budget.prompts,
         )
 
 
