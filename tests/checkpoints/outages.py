@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy import Connection, Engine, create_engine, make_url, text
 from sqlalchemy.pool import NullPool
 
 from scallion.sql import shortcut
@@ -92,14 +92,15 @@ def dying_at_commit(database: Database, url: str, *, stored: bool, dialect: Any 
 @contextmanager
 def away(engine: Any, times: int) -> Iterator[None]:
     """The server takes no new connection so many times."""
-    left = iter(range(times))
+    left, connect = iter(range(times)), engine.dialect.connect
 
-    def refuse(dialect: Any, *more: Any) -> None:
+    def refuse(*arguments: Any, **options: Any) -> Any:
         if next(left, None) is not None:
-            raise dialect.loaded_dbapi.OperationalError("the server is away")
+            raise engine.dialect.loaded_dbapi.OperationalError("the server is away")
+        return connect(*arguments, **options)
 
-    event.listen(engine, "do_connect", refuse, insert=True)
+    engine.dialect.connect = refuse
     try:
         yield
     finally:
-        event.remove(engine, "do_connect", refuse)
+        engine.dialect.connect = connect
