@@ -14,6 +14,7 @@ from typing import Any, cast
 from langchain_core.messages import AIMessage, BaseMessage, RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Command
+from pydantic_core import to_jsonable_python
 
 from scallion.approvals.changed import asks_again
 from scallion.bridge import call
@@ -89,8 +90,8 @@ class Turn:
     account: Mapping[str, Any] | None = None
     """The account of the turn after its last loop."""
 
-    def wire(self) -> Wire:
-        """Results are stored with the messages that the channel holds anyway left out."""
+    def wire(self, load_parsed: Callable[[Any], Any] | None = None) -> Wire:
+        """Results are stored with the messages that the channel holds anyway left out, and what was parsed as JSON."""
 
         def dump(result: Completed) -> Record:
             head = shared_length(self.channel, result.messages)
@@ -98,7 +99,7 @@ class Turn:
                 "message": result.message,
                 "usage": dict(result.usage),
                 "attempts": result.attempts,
-                "parsed": result.parsed,
+                "parsed": to_jsonable_python(result.parsed, round_trip=True) if load_parsed else result.parsed,
                 "calls": [dict(one) for one in result.tool_calls],
                 "head": head,
                 "rest": list(result.messages)[head:],
@@ -106,9 +107,11 @@ class Turn:
 
         def load(record: Record) -> Completed:
             messages = [*self.channel[: record["head"]], *record["rest"]]
+            data = record["parsed"]
+            parsed = data if load_parsed is None or data is None else load_parsed(data)
             self.note_end(record["message"], messages)
             return Completed(
-                record["message"], messages, record["calls"], record["usage"], record["attempts"], record["parsed"],
+                record["message"], messages, record["calls"], record["usage"], record["attempts"], parsed,
                 thread=self.here.thread, turn=self.id,
             )  # fmt: skip
 
@@ -157,6 +160,7 @@ class TurnRunner:
         self._durable = durable
         self._path = tuple(one.name for one in filters if one.around_turn is not None)
         self._chain = nest(filters, "turn", self._loop)
+        self._load_parsed = next((one.load_parsed for one in filters if one.load_parsed is not None), None)
 
     @property
     def wraps_turns(self) -> bool:
@@ -168,7 +172,7 @@ class TurnRunner:
         saved = self._saved(turn)
         turn.states = states = saved["states"] if saved else self._start_states(turn)
         run = Run(
-            turn.wire(),
+            turn.wire(self._load_parsed),
             self._rules.fold,
             states,
             turn.answers,

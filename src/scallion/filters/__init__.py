@@ -23,6 +23,7 @@ from scallion.filters.tokens import TokenTransform
 from scallion.filters.trim import trim
 from scallion.filters.usage import usage
 from scallion.filters.validate_answer import validate_answer
+from scallion.filters.validate_schema import validate_schema
 from scallion.filters.verbs import ask_model_again, end_turn, replace_answer
 
 __all__ = [
@@ -63,4 +64,5 @@ __all__ = [
     "trim",
     "usage",
     "validate_answer",
+    "validate_schema",
 ]

@@ -26,7 +26,7 @@ from scallion.filters.journal import Frame
 from scallion.loop.failures import model_error
 from scallion.loop.invocation import Budget, Invocation
 from scallion.loop.platform import current_config
-from scallion.values import ChatReply, ChatRequest
+from scallion.values import EMPTY, ChatReply, ChatRequest
 
 QUIET: RunnableConfig = {"tags": ["nostream"]}
 """Without this tag LangGraph's `messages` mode would deliver the raw tokens past any transform."""
@@ -84,15 +84,18 @@ class ModelCall:
 
     def _bind(self, request: ChatRequest) -> Runnable[Any, Any]:
         model = cast("BaseChatModel", request.model)
-        key = (id(model), tuple(map(id, request.tools)), str(request.tool_choice))
+        settings = request.settings
+        named = tuple((name, id(value)) for name, value in settings.items())
+        key = (id(model), tuple(map(id, request.tools)), str(request.tool_choice), named)
         found = self._bound.get(key)
         if found is None:
             # The cached entry holds what its key names by id, so that no id is used again.
-            found = ((model, tuple(request.tools)), bind_tools(model, request.tools, request.tool_choice))
+            held = (model, tuple(request.tools), tuple(settings.values()))
+            found = (held, bind_tools(model, request.tools, request.tool_choice, settings))
             if len(self._bound) >= 64:
                 self._bound.clear()
             self._bound[key] = found
-        return found[1].bind(**request.settings) if request.settings else found[1]
+        return found[1]
 
 
 def streams_itself(model: Any) -> bool:
@@ -104,11 +107,16 @@ def streams_itself(model: Any) -> bool:
     return any("_StreamingCallbackHandler" in (kind.__name__ for kind in type(one).__mro__) for one in handlers)
 
 
-def bind_tools(model: BaseChatModel, tools: Sequence[Any], choice: Any) -> Runnable[Any, Any]:
-    """The model with its tools; a model that cannot be given tools (a scripted one) is left as it is."""
+def bind_tools(
+    model: BaseChatModel, tools: Sequence[Any], choice: Any, settings: Mapping[str, Any] = EMPTY
+) -> Runnable[Any, Any]:
+    """The model with its settings and tools; a model that cannot be given tools (a scripted one) has none.
+
+    The client sees both at once: what some settings ask for changes the form of the tools.
+    """
     if not tools or type(model).bind_tools is BaseChatModel.bind_tools:
-        return model
-    return model.bind_tools(tools, **({} if choice is None else {"tool_choice": choice}))
+        return model.bind(**settings) if settings else model
+    return model.bind_tools(tools, **({} if choice is None else {"tool_choice": choice}), **settings)
 
 
 def as_system(prompt: Any) -> tuple[SystemMessage, ...]:
