@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from scallion import Agent, ConfigurationError, Filter, Policy, TokenTransform, around_chat, compose, filters
+from scallion import Agent, ConfigurationError, Filter, Policy, around_chat, compose, filters
 from scallion.testing import ScriptedModel
 
 
@@ -22,10 +22,6 @@ def generator(request: Any, state: Any, next: Any) -> Any:
 
 async def async_generator(request: Any, state: Any, next: Any) -> Any:
     yield await next(request)
-
-
-async def async_step(token: Any, state: Any) -> Any:
-    return [token], state
 
 
 def step(token: Any, state: Any) -> Any:
@@ -54,8 +50,6 @@ MISTAKES = {
     "a method without self": ([NoSelf()], "'no_self'"),
     "a generator": ([Filter("gen", around_chat=generator)], "'gen'.*generator"),
     "an async generator": ([Filter("agen", around_chat=async_generator)], "'agen'.*generator"),
-    "an async token step": ([Filter("tok", token_transform=TokenTransform(async_step))], "'tok'.*async"),
-    "an async flush": ([Filter("tok", token_transform=TokenTransform(step, flush=async_step))], "'tok'.*async"),
     "a step for a transform": ([Filter("tok", token_transform=step)], "'tok'.*TokenTransform"),
     "a class for an instance": ([Whole], "Whole"),
     "a plain function": ([good], r"filters\[0\].*around_chat"),

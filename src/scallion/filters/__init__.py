@@ -8,11 +8,13 @@ from scallion.filters.cache import cache
 from scallion.filters.environment import pause_on_environment_error
 from scallion.filters.fallback import fallback
 from scallion.filters.filter import Filter, around_chat, around_tool, around_turn, token_transform
+from scallion.filters.hold_release import hold_release
 from scallion.filters.logging import logging
 from scallion.filters.once import once
 from scallion.filters.onion import PauseSignal, compose
 from scallion.filters.pausing import pause
 from scallion.filters.rate_limit import rate_limit
+from scallion.filters.redact_tokens import redact_tokens
 from scallion.filters.retrieve import retrieve
 from scallion.filters.retry_model import retry_model
 from scallion.filters.retry_tool import retry_tool
@@ -47,12 +49,14 @@ __all__ = [
     "compose",
     "end_turn",
     "fallback",
+    "hold_release",
     "human_approval",
     "logging",
     "once",
     "pause",
     "pause_on_environment_error",
     "rate_limit",
+    "redact_tokens",
     "replace_answer",
     "retrieve",
     "retry_model",

@@ -171,8 +171,6 @@ def _check_transform(name: str, transform: Any) -> None:
         raise ConfigurationError(f"filter {name!r}: token_transform is TokenTransform(step, ...), not {transform!r}")
     for part in ("step", "flush"):
         function = getattr(transform, part)
-        if is_async(function):
-            raise ConfigurationError(f"filter {name!r}: {part} of a token transform cannot be async: make it a def")
         if function is not None and not callable(function):
             raise ConfigurationError(f"filter {name!r}: {part} of its token transform is not callable")
 

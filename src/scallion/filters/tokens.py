@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from scallion.bridge import wait
 from scallion.errors import FilterError
 from scallion.events import Token
 
@@ -17,13 +19,13 @@ Deliver = Callable[[Token], None]
 class TokenTransform:
     """`step(Token, state) -> (tokens, state)` for each piece, `flush(state) -> tokens` at the end of the text.
 
-    Tokens may be given as `Token` or as text, which keeps the meta of the piece it came from. `init` is the state that
-    each model stream starts from.
+    Both may be `def` or `async def`. Tokens may be given as `Token` or as text, which keeps the meta of the piece it
+    came from. `init` is the state that each model stream starts from.
     """
 
-    step: Callable[[Token, Any], tuple[Iterable[Token | str], Any]]
+    step: Callable[[Token, Any], Any]
     init: Any = None
-    flush: Callable[[Any], Iterable[Token | str]] | None = None
+    flush: Callable[[Any], Any] | None = None
 
 
 class Pipeline:
@@ -58,16 +60,21 @@ class Pipeline:
     def _stepped(self, position: int, token: Token) -> list[Token]:
         name, transform = self._transforms[position]
         try:
-            tokens, self._states[position] = transform.step(token, self._states[position])
+            tokens, self._states[position] = _awaited(transform.step(token, self._states[position]))
             return [_as_token(out, token) for out in tokens]
         except Exception as error:
             raise FilterError(name, "token_transform", type(error).__name__) from error
 
-    def _flushed(self, name: str, flush: Callable[[Any], Iterable[Token | str]], state: Any) -> list[Token]:
+    def _flushed(self, name: str, flush: Callable[[Any], Any], state: Any) -> list[Token]:
         try:
-            return [_as_token(out, self._last) for out in flush(state)]
+            tokens: Iterable[Token | str] = _awaited(flush(state))
+            return [_as_token(out, self._last) for out in tokens]
         except Exception as error:
             raise FilterError(name, "token_transform", type(error).__name__) from error
+
+
+def _awaited(given: Any) -> Any:
+    return wait(given) if inspect.isawaitable(given) else given
 
 
 def _as_token(out: Token | str, source: Token) -> Token:

@@ -221,6 +221,11 @@ class Delivery:
         self._raw: list[str] = []
         self._pipeline: Pipeline | None = None
 
+    @property
+    def may_wait(self) -> bool:
+        """Whether a piece may have to wait for a transform: on a running loop it is pushed through `bridge.spawn`."""
+        return bool(self._transforms)
+
     def begin(self) -> str:
         """Start the text of a model call and return the call's name; what was delivered before it is retracted."""
         self.retract()

@@ -19,7 +19,7 @@ from langchain_core.messages import (
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.errors import GraphBubbleUp
 
-from scallion.bridge import wait, waits_on_loop
+from scallion.bridge import spawn, wait, waits_on_loop
 from scallion.errors import ConfigurationError, ModelError, ScallionError
 from scallion.events import ModelFinished, ModelStarted, Reasoning, ToolCallDelta
 from scallion.filters.journal import Frame
@@ -168,8 +168,12 @@ class _Stream:
 
     async def aread(self, chunks: Any) -> None:
         self._begin()
+        may_wait = self._delivery is not None and self._delivery.may_wait
         async for chunk in chunks:
-            self._take(chunk)
+            if may_wait:
+                await spawn(self._take, chunk)
+            else:
+                self._take(chunk)
 
     def message(self) -> AIMessage:
         """The whole message; raises ModelError where the stream ended before its end."""

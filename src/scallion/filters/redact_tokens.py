@@ -1,0 +1,82 @@
+"""`redact_tokens`: what a pattern matches is replaced in the stream of the answer, wherever the pieces are cut."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, cast
+
+from scallion.errors import ConfigurationError
+from scallion.events import Token
+from scallion.filters.filter import Filter
+from scallion.filters.growing import Undecidable
+from scallion.filters.redaction import RedactedStream, Redactor
+from scallion.filters.tokens import TokenTransform
+
+Replacement = str | Callable[[re.Match[str]], str]
+
+
+def redactor(pattern: str | re.Pattern[str], replacement: Replacement) -> Redactor:
+    """The redactor of a pattern, a text or a compiled one; raises ValueError that says what is wrong with it."""
+    try:
+        compiled = re.compile(pattern)
+    except (re.error, TypeError) as error:
+        raise ValueError(f"pattern is no regular expression of the module re: {error}") from None
+    if not isinstance(compiled.pattern, str):
+        raise ValueError("pattern is for bytes: give one for texts")
+    try:
+        return Redactor(compiled, _replacing(compiled, replacement))
+    except Undecidable as error:
+        raise ValueError(f"pattern cannot be held back exactly: {error}") from None
+
+
+def _replacing(pattern: re.Pattern[str], replacement: Any) -> Callable[[re.Match[str]], str]:
+    if callable(replacement):
+        return cast("Callable[[re.Match[str]], str]", replacement)
+    if not isinstance(replacement, str):
+        raise ValueError(f"replacement is a text, or a function of a match, not {type(replacement).__name__}")
+    try:
+        pattern.sub(replacement, "")
+    except (re.error, IndexError) as error:
+        raise ValueError(f"replacement does not fit the pattern: {error}") from None
+    return lambda match: match.expand(replacement)
+
+
+def transform(one: Redactor, max_hold: int | None) -> TokenTransform:
+    """The redactor as a token transform; a candidate of more than `max_hold` characters is a ValueError."""
+
+    def step(token: Token, stream: RedactedStream | None) -> tuple[list[str], RedactedStream]:
+        stream = stream or one.stream()
+        text = stream.push(token.text)
+        if max_hold is not None and stream.held > max_hold:
+            raise ValueError("more is held back than max_hold")
+        return [text], stream
+
+    return TokenTransform(step, flush=lambda stream: [stream.finish()] if stream is not None else [])
+
+
+def redact_tokens(
+    pattern: str | re.Pattern[str],
+    replacement: Replacement,
+    *,
+    max_hold: int | None = None,
+    name: str = "redact_tokens",
+) -> Filter:
+    """Replace what `pattern` matches in what a stream delivers: together it is `re.sub(pattern, replacement, answer)`.
+
+    `pattern`: of the standard library's `re`, a text or compiled with flags. `replacement`: as in `re.sub`, a text
+    (`\\1` is a group) or a function of the match. Of the text only that is held back which later pieces can still make
+    a match of, or a longer one: `sk-\\w+` holds a key until the first character behind it. A pattern that goes on to
+    the end of the text (`(?s)BEGIN.*`) holds back all from there. `max_hold`: characters; where more would be held
+    back, the turn fails with FilterError and nothing of it leaves. None: up to the length of the answer.
+
+    Raises ConfigurationError for a pattern that cannot be held back exactly: one that can match an empty text, refers
+    to a group (`\\1`, `(?(1)...)`), has an assertion inside of a look-behind, or counted repeats of thousands.
+    """
+    if max_hold is not None and (type(max_hold) is not int or max_hold < 1):
+        raise ConfigurationError(f"filter {name!r}: max_hold is a number of characters above 0, not {max_hold!r}")
+    try:
+        one = redactor(pattern, replacement)
+    except ValueError as error:
+        raise ConfigurationError(f"filter {name!r}: {error}") from None
+    return Filter(name, token_transform=transform(one, max_hold))
