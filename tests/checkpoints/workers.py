@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -10,15 +9,14 @@ from typing import Any
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.graph import START, MessagesState, StateGraph
+from processes import processes
 
 from scallion.sql.saver import SQLCheckpointer
 
 
 def at_once(target: Callable[..., None], arguments: Sequence[tuple[Any, ...]]) -> list[int | None]:
     """The exit codes of one process for each of these arguments, all running at the same time."""
-    context = multiprocessing.get_context("forkserver")  # imports once what every process needs
-    context.set_forkserver_preload(["scallion.sql.saver", "langgraph.graph", "alembic.command"])
-    workers = [context.Process(target=target, args=one) for one in arguments]
+    workers = [processes.Process(target=target, args=one) for one in arguments]
     for worker in workers:
         worker.start()
     for worker in workers:

@@ -1,6 +1,9 @@
 """The story of the library: a process asks and ends, others look, decide and carry on."""
 
+import pytest
 from tests.cli.command import CLERK, Command
+
+pytestmark = pytest.mark.slow
 
 
 def test_every_step_in_a_process_of_its_own(there: Command) -> None:

@@ -11,7 +11,7 @@ import pytest
 from .dialogues import Dialogue, dialogues, plain
 from .nursery import Nursery, nursery
 
-pytestmark = pytest.mark.shared
+pytestmark = [pytest.mark.shared, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import processes
 from tests.crash import worker
 from tests.crash.worker import Desk
 from tests.loop.scripts import assert_valid, history, results, told
 
 from scallion import Completed, NotPaused, Paused, approve
 
-processes = multiprocessing.get_context("forkserver")
-processes.set_forkserver_preload(["tests.crash.worker"])
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(params=["sync", "async"])

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from processes import processes
 from scenes import asks, call
-from tests.hitl.harness import processes
 from tests.modes import MODES, Driver, Mode
 
 from scallion import Agent, Filter, Paused, SQLCheckpointer, approve, filters

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import os
 import signal
 import time
@@ -13,14 +12,13 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import StructuredTool
+from processes import processes
 
 from scallion import Agent, SQLCheckpointer, filters
 from scallion.testing import ScriptedModel
 
 WAIT = 30
 """Seconds after which a test gives up on something that should happen at once."""
-processes = multiprocessing.get_context("forkserver")
-processes.set_forkserver_preload(["tests.hitl.harness"])
 
 
 def saver_on(url: str, seconds: float = 30, **options: Any) -> SQLCheckpointer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
@@ -10,9 +9,10 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
+from processes import processes
+
 AT_ONCE = 6
 """How many run at the same time: more would wait for each other's imports."""
-processes = multiprocessing.get_context("forkserver")
 
 
 def die() -> None:
@@ -23,7 +23,6 @@ def die() -> None:
 
 def all_killed(step: Callable[..., None], jobs: Sequence[tuple[Any, ...]]) -> None:
     """Run `step` once for each of the arguments, each in a process of its own, which must kill itself."""
-    processes.set_forkserver_preload([step.__module__])
     for start in range(0, len(jobs), AT_ONCE):
         batch = [processes.Process(target=step, args=args) for args in jobs[start : start + AT_ONCE]]
         for one in batch:

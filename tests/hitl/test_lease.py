@@ -18,8 +18,9 @@ from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, Send, interrupt
 from modes import Drive
+from processes import processes
 from sqlalchemy import text, update
-from tests.hitl.harness import WAIT, desk, elsewhere, outcome, pairs, processes, run, saver_on, until
+from tests.hitl.harness import WAIT, desk, elsewhere, outcome, pairs, run, saver_on, until
 from tests.loop.scripts import assert_valid, history, told
 
 from scallion import (

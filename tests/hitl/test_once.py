@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from checkpoints.databases import one_of_each
 from modes import MODES
 from tests.hitl.killing import all_killed
@@ -30,6 +31,7 @@ def revived(till: Till, saver: SQLCheckpointer, **options: Any) -> Till:
     return replace(till, point="", saver=saver, options=options)
 
 
+@pytest.mark.slow
 @one_of_each
 def test_killed_anywhere_it_pays_once_and_asks_where_nobody_knows(
     database: str, saver: SQLCheckpointer, tmp_path: Path

@@ -18,7 +18,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import interrupt
 from modes import Drive
-from tests.hitl.harness import processes
+from processes import processes
 
 from scallion import Agent, Inbox, Policy, SQLCheckpointer, approve, filters
 from scallion.errors import ConfigurationError

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import processes
 
 from . import worker
 from .clients import PROTOCOLS
@@ -21,22 +21,7 @@ from .server import FakeProvider
 from .worker import Desk
 
 over_every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
-
-processes = multiprocessing.get_context("forkserver")
-processes.set_forkserver_preload(
-    [
-        "scallion.agent",
-        "scallion.sql.saver",
-        "scallion.filters.approval",
-        "alembic.command",
-        "sqlalchemy.dialects.sqlite",
-        "langchain_openai.chat_models.base",
-        "langchain_anthropic.chat_models",
-        "openai.resources.chat.completions",
-        "openai.resources.responses",
-        "httpcore2",
-    ]
-)
+pytestmark = pytest.mark.slow
 
 
 @contextmanager
