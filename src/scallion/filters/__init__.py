@@ -12,6 +12,7 @@ from scallion.filters.hold_release import hold_release
 from scallion.filters.logging import logging
 from scallion.filters.once import once
 from scallion.filters.onion import PauseSignal, compose
+from scallion.filters.otel import otel
 from scallion.filters.pausing import pause
 from scallion.filters.rate_limit import rate_limit
 from scallion.filters.redact_tokens import redact_tokens
@@ -53,6 +54,7 @@ __all__ = [
     "human_approval",
     "logging",
     "once",
+    "otel",
     "pause",
     "pause_on_environment_error",
     "rate_limit",

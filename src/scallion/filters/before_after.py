@@ -13,7 +13,6 @@ from typing import Any
 
 from scallion.bridge import awaited
 from scallion.errors import ConfigurationError, LimitExceeded
-from scallion.events import FilterActed
 from scallion.filters.filter import Filter, decorator
 from scallion.filters.journal import Frame, current_frame
 from scallion.filters.onion import BadReply
@@ -106,8 +105,7 @@ def _before_turn(hook: Hook, request: TurnRequest, state: Any, next: Any) -> Any
 def end(result: Completed, request: TurnRequest, next: Any) -> Completed:
     """End the turn with this result: hooks behind the turn see it, also those further inside, and nothing else runs."""
     frame = current_frame.get()
-    if frame.run.emit is not None:
-        frame.run.emit(FilterActed(frame.layer, frame.run.wire.hook, "short_circuit"))
+    frame.run.acted(frame.layer, "short_circuit")
     ended_turn: Completed = next(request.replace(ended=result))
     return ended_turn
 

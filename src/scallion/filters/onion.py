@@ -55,7 +55,7 @@ class Run:
 
     __slots__ = (
         *("answers", "bound", "clock", "config", "emit", "extra", "fold", "free", "lasting"),
-        *("path", "pausing", "prompts", "running", "states", "subject", "verdicts", "wire"),
+        *("path", "pausing", "prompts", "running", "states", "subject", "verdicts", "watch", "wire"),
     )
 
     def __init__(
@@ -94,12 +94,20 @@ class Run:
         """The system prompts that the model call puts in front: for the key of a cache, not for hooks to read."""
         self.verdicts = Verdicts()
         """What was decided about the call, in the tool chain."""
+        self.watch: Callable[[FilterActed], None] | None = None
+        """Who is told what the layers do, besides the reader of a stream."""
         self.running: set[asyncio.Future[None]] = set()
         """The `next` calls of async hooks that have not ended."""
         self.config: Any = None
         """LangGraph's config of the node; a `next` in another thread has no context to find it in."""
         self.free = len(answers)
         """The place of the first answer that no question has taken."""
+
+    def acted(self, layer: str, action: str) -> None:
+        """Tell the reader of the stream, and who watches, that a filter did something."""
+        for tell in (self.emit, self.watch):
+            if tell is not None:
+                tell(FilterActed(layer, self.wire.hook, action))
 
     def update(self, name: str, update: Mapping[str, Any]) -> None:
         """Fold an update of a filter's state in at once, and note it in the call that makes it."""
@@ -191,11 +199,23 @@ def _layer(owner: Filter, chain: Chain, hook: Callable[..., Any], inner: Innermo
             raise FilterError(name, where, str(error) if type(error) is BadReply else type(error).__name__) from error
         if update is not None:
             run.update(name, update)
-        if run.emit is not None and (asked := frame.nexts - frame.asides) != 1:
-            run.emit(FilterActed(name, where, "retry" if asked else "short_circuit"))
+        if run.watch is not None or run.emit is not None:
+            _tell(frame, name, reply)
         return reply
 
     return layer
+
+
+def _tell(frame: Frame, name: str, reply: Any) -> None:
+    """Tell what a layer made of its call; only who watches hears of mere changes."""
+    if (asked := frame.nexts - frame.asides) != 1:
+        frame.run.acted(name, "retry" if asked else "short_circuit")
+    if frame.run.watch is not None:
+        given = [] if frame.done is None else [one for one, _, _ in frame.done.values()]
+        if frame.changed:
+            frame.run.watch(FilterActed(name, frame.run.wire.hook, "changed_request"))
+        if given and all(reply is not one for one in given):
+            frame.run.watch(FilterActed(name, frame.run.wire.hook, "changed_reply"))
 
 
 def _async_next(frame: Frame, inner: Innermost) -> Callable[[Any], Any]:
@@ -245,8 +265,7 @@ def _taken(
 def _without(name: str, where: str, frame: Frame, inner: Innermost, request: Any, error: Exception) -> Any:
     """What the chain gives without a filter that failed and may be ignored."""
     log.warning("filter %r failed in %s and is ignored: %s", name, where, type(error).__name__)
-    if frame.run.emit is not None:
-        frame.run.emit(FilterActed(name, where, "ignored_error"))
+    frame.run.acted(name, "ignored_error")
     if not frame.done:
         return advance(frame, inner, request)
     reply, failure, _ = frame.done[max(frame.done)]

@@ -14,7 +14,6 @@ from scallion.approvals.forms import EXPIRED, check_allowed
 from scallion.approvals.payload import approval, payload
 from scallion.approvals.policy import Policy, check_span
 from scallion.errors import ConfigurationError, InvalidDecision
-from scallion.events import FilterActed
 from scallion.filters.journal import Frame, current_frame
 from scallion.filters.verdicts import Verdicts
 from scallion.values import EMPTY, ApprovalKind, Decision, DecisionType, ToolRequest
@@ -141,8 +140,8 @@ def _decided(frame: Frame, decision: Decision, number: int, shown: Mapping[str, 
     layer = shown.get("layer") or frame.layer
     if layer and shown["kind"] == "tool_call" and isinstance(frame.request, ToolRequest):
         frame.run.verdicts.note(number, shown, layer, decision)
-    if frame.run.emit is not None and layer and number == len(frame.run.answers) - 1:
-        frame.run.emit(FilterActed(layer, frame.run.wire.hook, decision.type))
+    if layer and number == len(frame.run.answers) - 1:
+        frame.run.acted(layer, decision.type)
     return decision
 
 

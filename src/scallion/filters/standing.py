@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from scallion.approvals.policy import Policy
 from scallion.approvals.rules import Ruling, leaves_to_rules
-from scallion.events import FilterActed
 from scallion.filters.journal import current_frame
 from scallion.filters.verdicts import Record
 from scallion.values import Decision, ToolRequest
@@ -48,11 +45,6 @@ def ruled(request: ToolRequest, policy: Policy | None, layer: str) -> Record | N
     found: Ruling | None = place(request, deny_only=deny_only)
     if found is None or (found.verdict == "allow" and verdicts.has_run):  # another `next` was faster meanwhile
         return None
-    _tell(frame.run, layer, found)
+    frame.run.acted(layer, f"{found.verdict}_by_rule")
     decision = Decision("approve" if found.verdict == "allow" else "reject")
     return verdicts.rule(found.rule, request.call, layer, decision, policy.allowed)
-
-
-def _tell(run: Any, layer: str, found: Ruling) -> None:
-    if run.emit is not None:
-        run.emit(FilterActed(layer, run.wire.hook, f"{found.verdict}_by_rule"))
