@@ -19,6 +19,7 @@ from scallion.filters.filter import CHAINS, Filter, check
 from scallion.filters.state import StateRules
 from scallion.history import is_transient, with_ids
 from scallion.holding import holding, key, running
+from scallion.loop.aside import Lending
 from scallion.loop.graph import build_loop
 from scallion.loop.invocation import Cancelled, Delivery, Invocation, current_invocation
 from scallion.loop.platform import as_root
@@ -51,7 +52,8 @@ class Agent:
     "queue" the message until the pause is over; or answer it "alongside", in a thread of its own that begins like this.
     `on_changed`: "refuse" to resume, with PauseChanged, a pause whose tool, schema, gate or filters have changed since,
     or "ask" again about the call as it would run now.
-    `trace` and `resolve` are for later releases and do nothing yet.
+    `resolve(cls)` makes instances of classes among the filters, and of those that input and output filters name: a
+    container's lookup. `trace` is for later releases and does nothing yet.
 
     Raises ConfigurationError for parts that cannot work together.
     """
@@ -75,7 +77,7 @@ class Agent:
         resolve: Callable[[type], Any] | None = None,
     ) -> None:
         self.name = name
-        self.filters = check(filters)
+        self.filters = check(filters, resolve)
         own_tools = [tool for one in self.filters for tool in one.tools]
         self.tools = as_tools(tools, own_tools)
         self.checkpointer = as_saver(checkpointer)
@@ -83,10 +85,12 @@ class Agent:
         check_parts(self.filters, by_name, self.checkpointer)
         check_choices(limits, tool_concurrency, on_changed)
         check_mode(on_message_while_paused, self.checkpointer)
+        model = as_model(model)
         self._rules = StateRules(self.filters)
+        self._holds_stream = any(one.holds_stream for one in self.filters)
         self._transforms = [(one.name, one.token_transform) for one in self.filters if one.token_transform]
         self.graph: CompiledStateGraph[Any, Any, Any, Any] = build_loop(
-            model=as_model(model),
+            model=model,
             tools=self.tools,
             filters=self.filters,
             rules=self._rules,
@@ -102,7 +106,8 @@ class Agent:
         self.stack = Stack(self.filters, by_name)
         self._threads = Threads(self.graph, self.checkpointer, self.stack, on_message_while_paused, on_changed)
         self._waiting = WhilePaused(on_message_while_paused, self.checkpointer, self._threads, name, self._start)
-        self._turns = TurnRunner(self.graph, self.filters, self._rules, durable=self.checkpointer is not None)
+        lending = Lending(model, limits, resolve)
+        self._turns = TurnRunner(self.graph, self.filters, self._rules, lending, durable=self.checkpointer is not None)
 
     @property
     def layers(self) -> dict[str, list[str]]:
@@ -238,7 +243,7 @@ class Agent:
         """Run a turn while no other one runs on its thread."""
         config = graph_config(here, options, self.name)
         if here.emit is not None:
-            here.delivery = Delivery(self._transforms, here.emit)
+            here.delivery = Delivery(self._transforms, here.emit, holds=self._holds_stream)
         wait = options.get("wait") or 0
         try:
             with as_root(), holding(self.checkpointer, here, config, seconds=wait, new=new):

@@ -23,6 +23,7 @@ from scallion.filters.journal import Frame, Record, Wire, current_frame
 from scallion.filters.onion import Run, nest
 from scallion.filters.state import StateRules, States
 from scallion.history import changes, kept_messages, shared_length, with_final, with_ids
+from scallion.loop.aside import Lending
 from scallion.loop.invocation import Invocation
 from scallion.loop.platform import with_new_input
 from scallion.loop.state import Step
@@ -117,6 +118,12 @@ class Turn:
 
         return Wire("turn", dump, load)
 
+    @property
+    def given(self) -> Sequence[BaseMessage]:
+        """The messages of the turn; those that input filters made of them, as soon as they have."""
+        given = self.root.run.given if self.root else None
+        return self.request.messages if given is None else given
+
     def note_end(self, message: BaseMessage, messages: Sequence[BaseMessage]) -> None:
         """Remember what an attempt came to, for the commit."""
         self.finals.append(message.id)
@@ -131,6 +138,17 @@ class Turn:
         else:
             self.fed |= given - {one.id for one in self.channel}
 
+    @property
+    def counts(self) -> Mapping[str, float]:
+        """What its last loop has it come to."""
+        counts: Mapping[str, float] = self.account["counts"] if self.account else {}
+        return counts
+
+    def usage(self, told: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What the turn used, with what filters asked beside the loop since its end."""
+        lost = self.here.lost
+        return {**told, **self.counts, **{name: self.counts.get(name, 0) + value for name, value in lost.items()}}
+
     def marker(self, wire: Wire, hold: Any = None) -> dict[str, Any]:
         """The open-turn marker: all that a resume in another process needs."""
         assert self.root is not None
@@ -138,7 +156,8 @@ class Turn:
             "open": True,
             "id": self.id,
             "journal": self.root.dump(wire),
-            "request": list(self.request.messages),
+            "request": list(self.given),
+            "rewritten": sorted(self.root.run.rewritten),
             "kept": list(self.kept_request),
             "answers": self.answers,
             "attempts": self.attempts,
@@ -154,8 +173,11 @@ class Turn:
 class TurnRunner:
     """Runs turns of one agent."""
 
-    def __init__(self, graph: Any, filters: Sequence[Filter], rules: StateRules, *, durable: bool) -> None:
+    def __init__(
+        self, graph: Any, filters: Sequence[Filter], rules: StateRules, lending: Lending, *, durable: bool
+    ) -> None:
         self._graph = graph
+        self._lending = lending
         self._rules = rules
         self._durable = durable
         self._path = tuple(one.name for one in filters if one.around_turn is not None)
@@ -182,7 +204,9 @@ class TurnRunner:
             lasting=self._durable,
             extra=turn,
             bound={"around": list(self._path)},
+            means=self._lending.to(turn),
         )
+        run.rewritten = frozenset(saved.get("rewritten", ())) if saved else run.rewritten
         turn.root = Frame(run, _journal(turn, saved), turn.request)
         result = self._attempt(run, turn.root, turn)
         if run.pausing is not None:
@@ -214,6 +238,8 @@ class TurnRunner:
         turn.kept_request, turn.fed, turn.replaced = marker["kept"], set(marker["fed"]), marker["replaced"]
         turn.standing = set(marker.get("standing", ()))
         turn.channel = turn.resumption.values.get("messages") or []
+        account = turn.resumption.values.get("loop")
+        turn.account = account if account and account["turn"] == turn.id else None
         stored = turn.resumption.values.get("base")
         turn.base = stored if turn.replaced and stored is not None else turn.channel[: marker["base_length"]]
         return cast("dict[str, Any]", marker)
@@ -315,19 +341,21 @@ class TurnRunner:
     def _hold(self, turn: Turn, run: Run) -> LoopPause:
         """Keep a pause around the turn in the thread, as an interrupt of the chat node."""
         assert run.pausing is not None
-        marker = turn.marker(run.wire, hold=run.pausing.payload)
-        values = self._invoke(turn, {"turn": marker})
+        written: dict[str, Any] = {"turn": turn.marker(run.wire, hold=run.pausing.payload)}
+        if turn.here.lost:
+            written["loop"] = Step(turn.id, turn.here.lost).plain()
+        values = self._invoke(turn, written)
         return LoopPause(values["__interrupt__"], values.get("messages") or [])
 
     def _finished(self, turn: Turn, run: Run, result: Completed) -> Completed:
         if turn.here.delivery is not None:
-            turn.here.delivery.settle(result.answer)
+            turn.here.delivery.finish(result.answer)
         if turn.base is None:
             return result
         result = result.replace(messages=with_final(result.messages, result.message))
         messages = kept_messages(
             base=turn.base,
-            request=turn.kept_request or with_ids(turn.request.messages),
+            request=turn.kept_request or with_ids(turn.given),
             returned=result.messages,
             final=result.message,
             rejected=set(turn.finals) - turn.standing - {result.message.id},
@@ -336,11 +364,16 @@ class TurnRunner:
         )
         if self._durable:
             self._commit(turn, run, messages)
-        attempts = max(turn.attempts, 1)
-        return result.replace(filter_state=run.states, attempts=attempts, thread=turn.here.thread, turn=turn.id)
+        return result.replace(
+            filter_state=run.states,
+            attempts=max(turn.attempts, 1),
+            usage=turn.usage(result.usage),
+            thread=turn.here.thread,
+            turn=turn.id,
+        )
 
     def _commit(self, turn: Turn, run: Run, messages: list[BaseMessage]) -> None:
-        written: dict[str, Any] = {"turn": {}, "loop": Step(turn.id, states=run.states).plain()}
+        written: dict[str, Any] = {"turn": {}, "loop": Step(turn.id, turn.here.lost, states=run.states).plain()}
         if (changed := changes(turn.channel, messages)) is not None:
             written["messages"] = changed
         if turn.replaced:

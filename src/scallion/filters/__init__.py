@@ -8,11 +8,14 @@ from scallion.filters.cache import cache
 from scallion.filters.environment import pause_on_environment_error
 from scallion.filters.fallback import fallback
 from scallion.filters.filter import Filter, around_chat, around_tool, around_turn, token_transform
+from scallion.filters.filtering import MessageFilter, break_with, llm
 from scallion.filters.hold_release import hold_release
+from scallion.filters.input_output import filter_input, filter_output
 from scallion.filters.logging import logging
 from scallion.filters.once import once
 from scallion.filters.onion import PauseSignal, compose
 from scallion.filters.otel import otel
+from scallion.filters.parallel import run_parallel
 from scallion.filters.pausing import pause
 from scallion.filters.rate_limit import rate_limit
 from scallion.filters.redact_tokens import redact_tokens
@@ -31,6 +34,7 @@ from scallion.filters.verbs import ask_model_again, end_turn, replace_answer
 
 __all__ = [
     "Filter",
+    "MessageFilter",
     "PauseSignal",
     "Policy",
     "TokenTransform",
@@ -46,12 +50,16 @@ __all__ = [
     "before_chat",
     "before_tool",
     "before_turn",
+    "break_with",
     "cache",
     "compose",
     "end_turn",
     "fallback",
+    "filter_input",
+    "filter_output",
     "hold_release",
     "human_approval",
+    "llm",
     "logging",
     "once",
     "otel",
@@ -63,6 +71,7 @@ __all__ = [
     "retrieve",
     "retry_model",
     "retry_tool",
+    "run_parallel",
     "safeguard",
     "summarise",
     "todo",

@@ -15,8 +15,7 @@ from scallion.bridge import awaited
 from scallion.errors import ConfigurationError, LimitExceeded
 from scallion.filters.filter import Filter, decorator
 from scallion.filters.journal import Frame, current_frame
-from scallion.filters.onion import BadReply
-from scallion.filters.replies import body, ended, instead, not_run, spoken, with_answer
+from scallion.filters.replies import BadReply, body, final, instead, not_run, spoken, with_answer, without_calls
 from scallion.filters.verbs import MAY, AskModelAgain, EndTurn, Place, ReplaceAnswer, Said, allowed, feedback, verb_of
 from scallion.values import ChatReply, ChatRequest, Completed, ToolReply, ToolRequest, TurnRequest
 
@@ -98,7 +97,7 @@ def arity(function: Any, given: tuple[str, ...], name: str) -> int:
 def _before_turn(hook: Hook, request: TurnRequest, state: Any, next: Any) -> Any:
     said = hook.says(request, state)
     if isinstance(said, EndTurn | ReplaceAnswer):
-        return end(instead(request, said.answer), request, next)
+        return end(instead(request, final(spoken(said.answer))), request, next)
     return next(request if said is None else said)
 
 
@@ -113,7 +112,7 @@ def end(result: Completed, request: TurnRequest, next: Any) -> Completed:
 def _before_chat(hook: Hook, request: ChatRequest, state: Any, next: Any) -> Any:
     match said := hook.says(request, state):
         case EndTurn():
-            return instead(request, spoken(said.answer))
+            return instead(request, final(spoken(said.answer)))
         case ReplaceAnswer():
             return instead(request, said.answer)
     return next(request if said is None else said)
@@ -133,7 +132,7 @@ def _ended_by_tool(request: ChatRequest, state: Any, next: Any) -> Any:
     """The chat hook of a tool hook: the answer that ends the turn, in the place of the next model call."""
     if state.get(ENDING) is None:
         return next(request)
-    return instead(request, state[ENDING]), {ENDING: None}
+    return instead(request, final(spoken(state[ENDING]))), {ENDING: None}
 
 
 def _after_turn(hook: Hook, request: TurnRequest, state: Any, next: Any) -> Any:
@@ -155,7 +154,7 @@ def _after_chat(hook: Hook, request: ChatRequest, state: Any, next: Any) -> Any:
 
 def _asked_again(request: ChatRequest, reply: ChatReply | None, told: Any) -> ChatRequest:
     text = reply.message.text if reply else ""
-    said = [ended(reply.message, str(text))] if reply and text else []
+    said = [without_calls(reply.message, str(text))] if reply and text else []
     return request.replace(messages=[*request.messages, *said, told])
 
 
@@ -208,7 +207,8 @@ def _given(said: Any, reply: Any) -> Any:
         case None:
             return reply
         case EndTurn():
-            return with_answer(reply, ended(reply.message, said.answer))
+            last = with_answer(reply, without_calls(reply.message, said.answer))
+            return last.replace(message=final(last.message))
         case ReplaceAnswer():
             return with_answer(reply, said.answer)
     return said

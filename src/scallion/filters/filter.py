@@ -46,6 +46,10 @@ class Filter:
     innermost: bool = False
     """Whether it stands inside of all others, wherever it is in the list."""
 
+    needs_resolve: bool = False
+    """Whether it names a class of which the agent's `resolve` makes an instance."""
+    holds_stream: bool = False
+    """Whether the answer is delivered to a stream at the end of the turn only, as the filter may change it."""
     sees_ended: bool = False
     """Whether its turn hook sees a turn that a filter outside of it has ended, where other inner layers are skipped."""
 
@@ -106,16 +110,21 @@ def reducers(schema: type | None) -> dict[str, Callable[[Any, Any], Any]]:
     return found
 
 
-def check(filters: Iterable[Any]) -> tuple[Filter, ...]:
-    """The filters in the order in which they stand; raises ConfigurationError that names one that cannot work."""
+def check(filters: Iterable[Any], resolve: Callable[[type], Any] | None = None) -> tuple[Filter, ...]:
+    """The filters in the order in which they stand; raises ConfigurationError that names one that cannot work.
+
+    `resolve` makes instances of classes among them.
+    """
     if isinstance(filters, Filter) or not isinstance(filters, Iterable):
         raise ConfigurationError(f"filters is a list of filters, not {filters!r}: put it into brackets")
-    checked = tuple(filters)
+    checked = tuple(resolve(one) if resolve and isinstance(one, type) else one for one in filters)
     if len(checked) > MOST:
         raise ConfigurationError(f"{len(checked)} filters are more than {MOST}: each layer takes frames of the stack")
     seen: set[str] = set()
     for position, one in enumerate(checked):
         _check_is_filter(one, position)
+        if one.needs_resolve and resolve is None:
+            raise ConfigurationError(f"filter {one.name!r} is made of a class: give an instance, or Agent(resolve=...)")
         _check_name(one, seen)
         _check_parts(one)
     return tuple(sorted(checked, key=lambda one: one.innermost))

@@ -8,7 +8,6 @@ paused chain runs again, the `next` calls that had finished give what they gave.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,9 @@ from scallion.bridge import awaited, spawn, wait
 from scallion.errors import ConfigurationError, FilterError, ScallionError
 from scallion.events import FilterActed
 from scallion.filters.filter import CHAINS, Chain, Filter, check, is_async
+from scallion.filters.filtering import Means
 from scallion.filters.journal import Frame, Record, Wire, current_frame, load_error
+from scallion.filters.replies import BadReply, taken
 from scallion.filters.state import Fold, State, StateRules, States
 from scallion.filters.verdicts import Verdicts
 from scallion.values import ChatReply, Completed, ToolReply
@@ -54,8 +55,8 @@ class Run:
     """One execution of one chain: the filters' states, the updates made, the answers that were given."""
 
     __slots__ = (
-        *("answers", "bound", "clock", "config", "emit", "extra", "fold", "free", "lasting"),
-        *("path", "pausing", "prompts", "running", "states", "subject", "verdicts", "watch", "wire"),
+        *("answers", "bound", "clock", "config", "emit", "extra", "fold", "free", "given", "lasting", "means"),
+        *("path", "pausing", "prompts", "rewritten", "running", "states", "subject", "verdicts", "watch", "wire"),
     )
 
     def __init__(
@@ -73,6 +74,7 @@ class Run:
         bound: Mapping[str, Any] | None = None,
         clock: Clock | None = None,
         prompts: Sequence[BaseMessage] = (),
+        means: Means | None = None,
     ) -> None:
         self.wire = wire
         self.fold = fold
@@ -92,6 +94,12 @@ class Run:
         """The time of the turn, for hooks that wait; None where the chain runs without an agent."""
         self.prompts = prompts
         """The system prompts that the model call puts in front: for the key of a cache, not for hooks to read."""
+        self.means = means
+        """What the agent lends to filters around the turn."""
+        self.given: Sequence[Any] | None = None
+        """What input filters made of the messages of the turn."""
+        self.rewritten: frozenset[str] = frozenset()
+        """The input filters whose work is done, before a pause too."""
         self.verdicts = Verdicts()
         """What was decided about the call, in the tool chain."""
         self.watch: Callable[[FilterActed], None] | None = None
@@ -113,6 +121,11 @@ class Run:
         """Fold an update of a filter's state in at once, and note it in the call that makes it."""
         current_frame.get().updates.append((name, update))
         self.states = self.fold(self.states, ((name, update),))
+
+    def rewrite(self, name: str, messages: Sequence[Any]) -> None:
+        """From here on these are the messages that the turn was given: what they were before is kept nowhere."""
+        self.given = messages
+        self.rewritten |= {name}
 
     def adopt(self, states: States) -> None:
         """Take over the states that a loop of the graph ended with."""
@@ -188,7 +201,7 @@ def _layer(owner: Filter, chain: Chain, hook: Callable[..., Any], inner: Innermo
             if type(out) is expected and isinstance(out.message, message):
                 reply, update = out, None
             else:
-                reply, update = _taken(out, expected, message, asynchronous)
+                reply, update = taken(out, expected, message, asynchronous)
         except (ScallionError, GraphBubbleUp) as error:
             raise _passing(run, error) from error.__cause__
         except Exception as error:
@@ -235,31 +248,6 @@ def _async_next(frame: Frame, inner: Innermost) -> Callable[[Any], Any]:
 def _passing(run: Run, error: Exception) -> BaseException:
     """LangGraph's own interrupt in a hook becomes a signal too."""
     return run.pause(None, error) if isinstance(error, GraphInterrupt) else error
-
-
-class BadReply(Exception):
-    """A hook returned what is no reply; the text says what it was."""
-
-
-def _taken(
-    out: Any, expected: type[Any], message: type[Any], asynchronous: bool
-) -> tuple[Any, Mapping[str, Any] | None]:
-    """The reply and the update in what a hook returned."""
-    update = None
-    if type(out) is tuple and len(out) == 2:
-        out, update = out
-        if not isinstance(update, Mapping):
-            raise BadReply(f"beside its reply it returned {type(update).__name__}, not a mapping")
-    if inspect.iscoroutine(out):
-        out.close()
-        raise BadReply(
-            "it returned a coroutine: " + ("await next(request)" if asynchronous else "make it an async def")
-        )
-    if not isinstance(out, expected):
-        raise BadReply(f"it returned {type(out).__name__} instead of {expected.__name__}")
-    if not isinstance(out.message, message):
-        raise BadReply(f"the message of its reply is {type(out.message).__name__} instead of {message.__name__}")
-    return out, update
 
 
 def _without(name: str, where: str, frame: Frame, inner: Innermost, request: Any, error: Exception) -> Any:

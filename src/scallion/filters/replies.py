@@ -1,7 +1,9 @@
-"""Replies that a filter makes without the chain inside, and replies with another content."""
+"""Replies: what a hook returned, what a filter gives without the chain inside, and replies with another content."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Mapping
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
@@ -9,8 +11,34 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from scallion.values import ChatReply, ChatRequest, Completed, ToolFailure, ToolReply, ToolRequest, TurnRequest
 
 Content = str | list[Any] | BaseMessage
+ENDED = "ended_by_filter"
 ENDS = "not run: the turn ends here"
 """What a call is answered with whose hook ended the turn."""
+
+
+class BadReply(Exception):
+    """A hook returned what is no reply; the text says what it was."""
+
+
+def taken(
+    out: Any, expected: type[Any], message: type[Any], asynchronous: bool
+) -> tuple[Any, Mapping[str, Any] | None]:
+    """The reply and the update in what a hook returned."""
+    update = None
+    if type(out) is tuple and len(out) == 2:
+        out, update = out
+        if not isinstance(update, Mapping):
+            raise BadReply(f"beside its reply it returned {type(update).__name__}, not a mapping")
+    if inspect.iscoroutine(out):
+        out.close()
+        raise BadReply(
+            "it returned a coroutine: " + ("await next(request)" if asynchronous else "make it an async def")
+        )
+    if not isinstance(out, expected):
+        raise BadReply(f"it returned {type(out).__name__} instead of {expected.__name__}")
+    if not isinstance(out.message, message):
+        raise BadReply(f"the message of its reply is {type(out.message).__name__} instead of {message.__name__}")
+    return out, update
 
 
 def instead(request: Any, content: Content) -> Any:
@@ -31,7 +59,7 @@ def with_answer(reply: Any, content: Content) -> Any:
     """The reply with another content; a model's message keeps its tool calls, unless a whole message is given."""
     match reply:
         case Completed():
-            return reply.replace(message=ended(reply.message, content), parsed=None)
+            return reply.replace(message=without_calls(reply.message, content), parsed=None)
         case ChatReply(message=message):
             whole = content if isinstance(content, AIMessage) else message
             return reply.replace(message=whole.model_copy(update={"content": body(content), "id": message.id}))
@@ -40,13 +68,18 @@ def with_answer(reply: Any, content: Content) -> Any:
 
 def spoken(content: Content) -> AIMessage:
     """The content as a message of the model that calls no tools."""
-    return ended(AIMessage(""), content)
+    return without_calls(AIMessage(""), content)
 
 
-def ended(message: AIMessage, content: Content) -> AIMessage:
+def without_calls(message: AIMessage, content: Content) -> AIMessage:
     """The message with another content and without tool calls; id and usage stay."""
     none: dict[str, Any] = {"tool_calls": [], "invalid_tool_calls": [], "additional_kwargs": {}}
     return message.model_copy(update={**none, "content": body(content)})
+
+
+def final(message: AIMessage) -> AIMessage:
+    """The message with the mark that a filter ended the turn with it: a check that fails does not ask again."""
+    return message.model_copy(update={"response_metadata": {**message.response_metadata, ENDED: True}})
 
 
 def not_run(request: ToolRequest) -> ToolReply:

@@ -213,7 +213,9 @@ class Budget:
 class Delivery:
     """What a reader has been given of the answer: what does not stand is retracted before what replaces it."""
 
-    def __init__(self, transforms: Sequence[tuple[str, TokenTransform]], emit: Emit) -> None:
+    def __init__(self, transforms: Sequence[tuple[str, TokenTransform]], emit: Emit, *, holds: bool = False) -> None:
+        self._holds = holds
+        """Whether nothing is delivered before the turn has come to its answer."""
         self._transforms = transforms
         self._emit = emit
         self._call: str | None = None
@@ -230,7 +232,7 @@ class Delivery:
         """Start the text of a model call and return the call's name; what was delivered before it is retracted."""
         self.retract()
         self._call = uuid.uuid4().hex
-        self._pipeline = Pipeline(self._transforms, self._deliver)
+        self._pipeline = None if self._holds else Pipeline(self._transforms, self._deliver)
         return self._call
 
     def push(self, text: str, meta: Mapping[str, Any] | None = None) -> None:
@@ -247,10 +249,18 @@ class Delivery:
 
     def settle(self, text: str) -> None:
         """`text` is what stands: deliver it where something else, or nothing, was delivered."""
-        if "".join(self._raw) != text:
+        if "".join(self._raw) != text and not self._holds:
             self.begin()
             self.push(text)
             self.end()
+
+    def finish(self, text: str) -> None:
+        """`text` is the answer of the turn, and what was held of it is delivered now."""
+        holds, self._holds = self._holds, False
+        try:
+            self.settle(text)
+        finally:
+            self._holds = holds
 
     def keep(self) -> None:
         """What was delivered stands for good: a later model call adds to it."""

@@ -43,8 +43,12 @@ class ModelCall:
         """One model call within its budget; raises ModelError for what the model raised, LimitExceeded before it."""
         frame.enter("")
         budget = cast("Budget", frame.run.extra)
-        here = budget.invocation
         budget.begin_model_call()
+        return self.answer(request, budget)
+
+    def answer(self, request: ChatRequest, budget: Budget) -> ChatReply:
+        """The model's answer, for a call that the budget has counted; raises ModelError."""
+        here = budget.invocation
         messages = list(request.messages) if request.aside else with_system(request.messages, budget.prompts)
         try:
             message = self._call(self._bind(request), request, messages, here)

@@ -1,0 +1,147 @@
+"""`filter_input` and `filter_output`: what a turn is given, and what it came to, edited once a turn.
+
+What the input filter made of the input is what the turn goes on with, also in the database: what it was before is not
+kept. The answer is delivered to a stream when the output filter has seen it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage
+
+from scallion.bridge import awaited
+from scallion.errors import Blocked
+from scallion.filters.before_after import arity, end
+from scallion.filters.conversation import Conversation, InputConversation, OutputConversation
+from scallion.filters.filter import Filter, decorator, is_async
+from scallion.filters.filtering import Break, Filtering, checked, entered
+from scallion.filters.journal import current_frame
+from scallion.filters.onion import Run
+from scallion.filters.replies import final, spoken, without_calls
+from scallion.history import with_final
+from scallion.values import Completed, TurnRequest
+
+UNFILTERED = "skip_output"
+"""The mark of an answer that output filters leave as it is."""
+
+
+class Editor(Filter):
+    """A filter around the turn that has a function, or a message filter, edit a conversation."""
+
+    def __init__(self, function: Any, name: str, **options: Any) -> None:
+        super().__init__(name, **options)
+        is_filter = isinstance(function, type) or hasattr(function, "filter")
+        self.needs_resolve = isinstance(function, type)
+        self._asynchronous = not is_filter and is_async(function)
+        if is_filter:
+            self._function: Callable[..., Any] = partial(_applied, checked(function))
+            self._takes = 1
+        else:
+            self._function = function
+            self._takes = arity(function, ("conversation", "state"), name)
+
+    def edit(self, conversation: Conversation, state: Any) -> Break | None:
+        """Edit the conversation; gives what ended the turn, if that is what the function wants."""
+        run = current_frame.get().run
+        stopped: Break | None = None
+        with entered(Filtering(conversation, run.means, self._asynchronous)):
+            try:
+                awaited(self._function(*(conversation, state)[: self._takes]))
+            except Break as stop:
+                stopped = stop
+        if not conversation.messages:
+            raise Blocked(self.name)
+        if conversation.is_changed:
+            run.acted(self.name, "changed")
+        return stopped
+
+
+def _applied(what: Any, conversation: Conversation) -> None:
+    conversation.apply(what)
+
+
+class InputFilter(Editor):
+    """Edits what the turn is given, once: not what another filter enters the loop with again."""
+
+    def around_turn(self, request: TurnRequest, state: Any, next: Any) -> Completed:
+        """What the turn gives with the conversation as it was edited."""
+        run = current_frame.get().run
+        if not request.load_history or (request.resume is not None and self.name in run.rewritten):
+            given: Completed = next(request)
+            return given
+        conversation = InputConversation(request.messages)
+        stopped = self.edit(conversation, state)
+        messages = conversation.messages
+        run.rewrite(self.name, messages)
+        edited = request.replace(messages=messages)
+        if stopped is not None:
+            answer = _marked(spoken(stopped.text), stopped)
+            return end(Completed(answer, [*messages, answer]), edited, next)
+        completed: Completed = next(edited)
+        return completed
+
+
+class OutputFilter(Editor):
+    """Edits what the turn came to."""
+
+    sees_ended = True
+    holds_stream = True
+
+    def around_turn(self, request: TurnRequest, state: Any, next: Any) -> Completed:
+        """The turn's result, edited."""
+        result: Completed = next(request)
+        if result.message.response_metadata.get(UNFILTERED):
+            return result
+        conversation = OutputConversation(with_final(result.messages, result.message), _given(request))
+        stopped = self.edit(conversation, state)
+        if stopped is not None:
+            answer = _marked(without_calls(result.message, stopped.text), stopped)
+            return result.replace(message=answer, messages=with_final(conversation.messages, answer), parsed=None)
+        if not conversation.is_changed:
+            return result
+        return _edited(result, conversation.messages, self.name)
+
+
+def _given(request: TurnRequest) -> list[BaseMessage]:
+    """What the turn was given, as all input filters made it."""
+    run: Run = current_frame.get().run
+    return list(request.messages if run.given is None else run.given)
+
+
+def _marked(answer: AIMessage, stopped: Break) -> AIMessage:
+    mark = {UNFILTERED: True} if stopped.skip_output else {}
+    return final(answer.model_copy(update={"response_metadata": {**answer.response_metadata, **mark}}))
+
+
+def _edited(result: Completed, messages: list[BaseMessage], name: str) -> Completed:
+    answer = messages[-1]
+    if not isinstance(answer, AIMessage) or answer.tool_calls:
+        raise Blocked(name)
+    parsed = result.parsed if answer == result.message else None
+    return result.replace(message=answer, messages=messages, parsed=parsed)
+
+
+filter_input = decorator(
+    "filter_input",
+    InputFilter,
+    """Make a Filter of a function `(conversation)` or `(conversation, state)` that edits what each turn is given.
+
+    `@filter_input` or `@filter_input(name=..., init=...)`, `def` or `async def`; or `filter_input(MyFilter())` with a
+    message filter, or its class, which the agent's `resolve` makes an instance. `conversation.input`, `input_message`
+    and `message` may be set; `replace`, `remove` and `apply` change the latest message. Raises ConfigurationError for
+    what cannot take a conversation. A turn of which no message is left ends with Blocked.
+    """,
+)
+filter_output = decorator(
+    "filter_output",
+    OutputFilter,
+    """Make a Filter of a function `(conversation)` or `(conversation, state)` that edits what each turn came to.
+
+    As `filter_input`, with `conversation.output`, `output_message` and `message` to be set, and `input` to be read. A
+    stream delivers the answer when the last output filter has seen it. An answer that is dropped ends the turn with
+    Blocked.
+    """,
+)
