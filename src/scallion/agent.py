@@ -15,7 +15,7 @@ from scallion.assembly import as_messages, as_saver, as_tools, check_choices, ch
 from scallion.bridge import call, enter_async, enter_sync
 from scallion.errors import ConfigurationError, LeaseLost, NotPaused, ThreadBusy, ThreadError
 from scallion.events import Event, TurnStarted
-from scallion.filters.filter import CHAINS, Filter, check
+from scallion.filters.filter import CHAINS, Filter, check, layers
 from scallion.filters.state import StateRules
 from scallion.history import is_transient, with_ids
 from scallion.holding import holding, key, running
@@ -112,7 +112,7 @@ class Agent:
     @property
     def layers(self) -> dict[str, list[str]]:
         """The names of the filters around each chain, outermost first."""
-        return {chain: [one.name for one in self.filters if one.hook(chain) is not None] for chain in CHAINS}
+        return {chain: [one.name for one in layers(self.filters, chain)] for chain in CHAINS}
 
     def __repr__(self) -> str:
         onion = "".join(

@@ -79,13 +79,19 @@ class ModelError(ScallionError):
 
 
 class LimitExceeded(ScallionError):
-    """A budget of the turn is used up: `limit` names it, `used` is how much was used."""
+    """A budget is used up: `limit` names it (`tool_calls:NAME` is one tool's), `used` is how much was used.
 
-    def __init__(self, limit: str, used: float, allowed: float) -> None:
+    `per`: what it is the budget of, the turn or the thread.
+    """
+
+    def __init__(self, limit: str, used: float, allowed: float, per: str = "turn") -> None:
         self.limit = limit
         self.used = used
         self.allowed = allowed
-        super().__init__(f"the turn reached its limit of {allowed:g} {limit.replace('_', ' ')}")
+        self.per = per
+        name, _, tool = limit.partition(":")
+        what = name.replace("_", " ") + (f" of {tool}" if tool else "")
+        super().__init__(f"the {per} reached its limit of {allowed:g} {what}")
 
 
 class ValidationFailed(ScallionError):

@@ -8,7 +8,7 @@ from typing import Any, cast
 from scallion.approvals import changed, deciders
 from scallion.approvals.forms import EXPIRED
 from scallion.errors import InvalidDecision
-from scallion.filters.filter import Chain, Filter
+from scallion.filters.filter import Chain, Filter, layers
 from scallion.filters.pausing import args_schema
 from scallion.values import Approval, Decision, ToolRequest
 
@@ -56,7 +56,7 @@ class Stack:
         )
 
     def _with(self, hook: str) -> list[str]:
-        return [one.name for one in self._filters if one.hook(cast("Chain", hook.removeprefix("around_"))) is not None]
+        return [one.name for one in layers(self._filters, cast("Chain", hook.removeprefix("around_")))]
 
     def _of_tool(self, approval: Approval) -> str | None:
         if approval.tool is None or approval.args_schema is None:

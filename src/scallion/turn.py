@@ -18,7 +18,7 @@ from pydantic_core import to_jsonable_python
 
 from scallion.approvals.changed import asks_again
 from scallion.bridge import call
-from scallion.filters.filter import Filter
+from scallion.filters.filter import Filter, layers
 from scallion.filters.journal import Frame, Record, Wire, current_frame
 from scallion.filters.onion import Run, nest
 from scallion.filters.state import StateRules, States
@@ -180,7 +180,7 @@ class TurnRunner:
         self._lending = lending
         self._rules = rules
         self._durable = durable
-        self._path = tuple(one.name for one in filters if one.around_turn is not None)
+        self._path = tuple(one.name for one in layers(filters, "turn"))
         self._chain = nest(filters, "turn", self._loop)
         self._load_parsed = next((one.load_parsed for one in filters if one.load_parsed is not None), None)
 

@@ -11,6 +11,7 @@ from scallion.filters.filter import Filter, around_chat, around_tool, around_tur
 from scallion.filters.filtering import MessageFilter, break_with, llm
 from scallion.filters.hold_release import hold_release
 from scallion.filters.input_output import filter_input, filter_output
+from scallion.filters.limit_calls import limit_calls
 from scallion.filters.logging import logging
 from scallion.filters.once import once
 from scallion.filters.onion import PauseSignal, compose
@@ -59,6 +60,7 @@ __all__ = [
     "filter_output",
     "hold_release",
     "human_approval",
+    "limit_calls",
     "llm",
     "logging",
     "once",

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable
 from typing import Any, get_args
 
-from scallion.bridge import wait
+from scallion.bridge import awaited
 from scallion.errors import ConfigurationError
 from scallion.filters.journal import current_frame
 from scallion.values import FailureKind
@@ -37,5 +36,4 @@ class ActsOn:
             return True
         if self._says is None:
             return kind in self._kinds or isinstance(exception, self._classes)
-        said = self._says(failure)
-        return bool(wait(said) if inspect.isawaitable(said) else said)
+        return bool(awaited(self._says(failure)))

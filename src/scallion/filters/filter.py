@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, get_args, get_type_hints
 
 from scallion.errors import ConfigurationError
@@ -43,8 +43,10 @@ class Filter:
     """Whether the filter is known to pause: such a stack is refused without a checkpointer."""
     needs_effects: bool = False
     """Whether it keeps a ledger of effects: such a stack is refused without a SQLCheckpointer."""
-    innermost: bool = False
-    """Whether it stands inside of all others, wherever it is in the list."""
+    innermost: Collection[str] = ()
+    """The chains in which it stands inside of all others, wherever it is in the list."""
+    outermost: Collection[str] = ()
+    """Those in which it stands outside of them."""
 
     needs_resolve: bool = False
     """Whether it names a class of which the agent's `resolve` makes an instance."""
@@ -111,7 +113,7 @@ def reducers(schema: type | None) -> dict[str, Callable[[Any, Any], Any]]:
 
 
 def check(filters: Iterable[Any], resolve: Callable[[type], Any] | None = None) -> tuple[Filter, ...]:
-    """The filters in the order in which they stand; raises ConfigurationError that names one that cannot work.
+    """The filters of the list; raises ConfigurationError that names one that cannot work.
 
     `resolve` makes instances of classes among them.
     """
@@ -127,7 +129,13 @@ def check(filters: Iterable[Any], resolve: Callable[[type], Any] | None = None) 
             raise ConfigurationError(f"filter {one.name!r} is made of a class: give an instance, or Agent(resolve=...)")
         _check_name(one, seen)
         _check_parts(one)
-    return tuple(sorted(checked, key=lambda one: one.innermost))
+    return checked
+
+
+def layers(filters: Iterable[Filter], chain: Chain) -> list[Filter]:
+    """The filters that have a hook of that chain, outermost first."""
+    having = (one for one in filters if one.hook(chain) is not None)
+    return sorted(having, key=lambda one: (chain in one.innermost) - (chain in one.outermost))
 
 
 def _check_is_filter(one: Any, position: int) -> None:

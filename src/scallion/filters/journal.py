@@ -185,7 +185,7 @@ def dump_error(error: BaseException) -> Record:
     if isinstance(error, FilterError):
         return {"type": kind, "args": [error.filter, error.hook, type(error.__cause__).__name__]}
     if isinstance(error, LimitExceeded):
-        return {"type": kind, "args": [error.limit, error.used, error.allowed]}
+        return {"type": kind, "args": [error.limit, error.used, error.allowed, error.per]}
     if isinstance(error, ValidationFailed):
         return {"type": kind, "args": [error.errors]}
     if isinstance(error, Blocked):

@@ -38,7 +38,7 @@ class Once(Filter):
 
     can_pause = True
     needs_effects = True
-    innermost = True
+    innermost = ("tool",)
 
     def __init__(
         self,

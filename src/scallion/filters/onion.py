@@ -18,7 +18,7 @@ from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from scallion.bridge import awaited, spawn, wait
 from scallion.errors import ConfigurationError, FilterError, ScallionError
 from scallion.events import FilterActed
-from scallion.filters.filter import CHAINS, Chain, Filter, check, is_async
+from scallion.filters.filter import CHAINS, Chain, Filter, check, is_async, layers
 from scallion.filters.filtering import Means
 from scallion.filters.journal import Frame, Record, Wire, current_frame, load_error
 from scallion.filters.replies import BadReply, taken
@@ -156,9 +156,8 @@ class Run:
 def nest(filters: Sequence[Filter], chain: Chain, innermost: Innermost) -> Innermost:
     """Nest the hooks of `chain` around `innermost`, first filter outermost; filters without the hook are skipped."""
     call = _unless_ended(_sealed(innermost)) if chain == "turn" else _sealed(innermost)
-    for one in reversed(filters):
-        if (hook := one.hook(chain)) is not None:
-            call = _layer(one, chain, hook, call)
+    for one in reversed(layers(filters, chain)):
+        call = _layer(one, chain, call)
     return call
 
 
@@ -183,7 +182,8 @@ def _unless_ended(innermost: Innermost) -> Innermost:
     return call
 
 
-def _layer(owner: Filter, chain: Chain, hook: Callable[..., Any], inner: Innermost) -> Innermost:
+def _layer(owner: Filter, chain: Chain, inner: Innermost) -> Innermost:
+    hook: Any = owner.hook(chain)
     name, where, asynchronous = owner.name, "around_" + chain, is_async(hook)
     expected, message = _REPLIES[chain]
     passes = chain == "turn" and not owner.sees_ended
@@ -335,7 +335,7 @@ class Composed:
         self._rules = StateRules(filters)
         self._answers = answers
         self._chain = chain
-        self._path = tuple(one.name for one in filters if one.hook(chain) is not None)
+        self._path = tuple(one.name for one in layers(filters, chain))
         self._call = nest(filters, chain, lambda request, frame: awaited(innermost(request)))
         self.filter_state: States = self._rules.start()
 

@@ -83,11 +83,11 @@ class Usage(Filter):
 
     init = START
     state_schema = UsageState
-    innermost = True
+    innermost = ("chat",)
 
     def __init__(self, name: str, prices: Prices, scope: Literal["turn", "thread"]) -> None:
         super().__init__(name, scope=scope)
-        self._prices = _checked(prices, name)
+        self._prices = checked_prices(prices, name)
 
     def around_chat(
         self, request: ChatRequest, state: Any, next: Callable[[ChatRequest], ChatReply]
@@ -102,7 +102,8 @@ class Usage(Filter):
         return reply, {"models": {name: row}, "cost": cost, "unpriced": int(price is None)}
 
 
-def _checked(prices: Any, name: str) -> Prices:
+def checked_prices(prices: Any, name: str) -> Prices:
+    """The table of prices that the filter of this name was given; raises ConfigurationError where it is none."""
     if not isinstance(prices, Mapping):
         raise ConfigurationError(
             f"filter {name!r}: prices is {{model: {{'input': ..., 'output': ...}}}}, not {prices!r}"

@@ -17,7 +17,7 @@ from langgraph.types import interrupt
 
 from scallion.approvals.changed import asks_again
 from scallion.bridge import wait, waits_on_loop
-from scallion.filters.filter import Chain, Filter
+from scallion.filters.filter import Chain, Filter, layers
 from scallion.filters.journal import Frame, Wire, asked_at, current_frame
 from scallion.filters.onion import Innermost, PauseSignal, Run, nest
 from scallion.filters.pausing import is_of_gate
@@ -55,8 +55,8 @@ class Edge:
     def __init__(
         self, filters: Sequence[Filter], chain: Chain, innermost: Innermost, wire: Wire, rules: StateRules
     ) -> None:
-        self.path = tuple(one.name for one in filters if one.hook(chain) is not None)
-        self._around = [one.name for one in filters if one.around_turn is not None]
+        self.path = tuple(one.name for one in layers(filters, chain))
+        self._around = [one.name for one in layers(filters, "turn")]
         self._chain = nest(filters, chain, innermost)
         self._wire = wire
         self._fold = rules.fold

@@ -16,7 +16,7 @@ from scallion.errors import ConfigurationError
 from scallion.filters.effects import Effect
 from scallion.filters.pausing import args_schema
 from scallion.loop.platform import CHECKPOINTER, DURABILITY
-from scallion.loop.state import last_batch
+from scallion.loop.state import last_batch, position
 from scallion.values import ToolRequest
 
 
@@ -29,6 +29,10 @@ class ToolPlace:
     config: RunnableConfig
     lease: Any = None
     """The turn's lease on its thread, where it has one."""
+
+    def position(self, call_id: Any, tool: str | None = None) -> int:
+        """How many open calls of the batch come before this one, of all tools or of the one of that name."""
+        return position(self.state, call_id, tool)
 
     def effect(self, request: ToolRequest) -> Effect | None:
         """The call in its ledger; None where the checkpointer has none. Raises ConfigurationError."""

@@ -145,3 +145,9 @@ def open_calls(messages: list[BaseMessage]) -> list[dict[str, Any]]:
         return []
     answered = {result.tool_call_id for result in results}
     return [call for call in calls_of(message) if call["id"] not in answered]
+
+
+def position(state: Mapping[str, Any], call_id: Any, tool: str | None = None) -> int:
+    """How many open calls of the last batch come before this one, of all tools or of the one of that name."""
+    waiting = [one["id"] for one in open_calls(state["messages"]) if tool is None or one["name"] == tool]
+    return waiting.index(call_id) if call_id in waiting else 0

@@ -16,7 +16,7 @@ from langgraph.errors import GraphBubbleUp
 
 from scallion.approvals.changed import asks_again
 from scallion.errors import FilterError, StorageError, ThreadError
-from scallion.filters.filter import Filter
+from scallion.filters.filter import Filter, layers
 from scallion.filters.journal import Wire, dump_error
 from scallion.filters.state import StateRules
 from scallion.loop.edge import Edge
@@ -25,7 +25,7 @@ from scallion.loop.execute import ToolCallRunner
 from scallion.loop.failures import remember
 from scallion.loop.invocation import Budget, Invocation, invocation
 from scallion.loop.platform import given_answers, read_state, restate_answers, runtime
-from scallion.loop.state import NOT_RUN, Limits, Step, calls_of, last_batch, new_account, turn_of
+from scallion.loop.state import NOT_RUN, Limits, Step, new_account, position, turn_of
 from scallion.values import ToolFailure, ToolReply, ToolRequest
 
 
@@ -48,7 +48,8 @@ class ToolNode:
         self._tools = {tool.name: tool for tool in tools if isinstance(tool, BaseTool)}
         self._rules = rules
         self._limits = limits
-        outer, guards = ([one for one in filters if one.innermost is inside] for inside in (False, True))
+        guards = [one for one in layers(filters, "tool") if "tool" in one.innermost]
+        outer = [one for one in filters if one not in guards]
         self._edge = Edge(outer, "tool", ToolCallRunner(guards), WIRE, rules)
         self._edge.path += tuple(one.name for one in guards)
 
@@ -59,7 +60,7 @@ class ToolNode:
         turn = turn_of(state, here.turn)
         account = state.get("loop") or new_account(turn, self._rules, None)
         budget = Budget(self._limits, account["counts"], here)
-        limit = budget.limit_on_tool(_position(call, state))
+        limit = budget.limit_on_tool(position(state, call["id"]))
         if limit is not None:
             return self._written(call, _refused(call, NOT_RUN), turn, budget, limit=limit)
         if call.get("invalid"):
@@ -137,11 +138,3 @@ def _named(message: ToolMessage, call: Mapping[str, Any]) -> ToolMessage:
 
 def _refused(call: Mapping[str, Any], text: str) -> ToolReply:
     return ToolReply(ToolMessage(text, tool_call_id=call["id"], name=call["name"], status="error"))
-
-
-def _position(call: Mapping[str, Any], state: Mapping[str, Any]) -> int:
-    """How many calls of the batch that have no result yet come before this one."""
-    message, results = last_batch(state["messages"])
-    answered = {result.tool_call_id for result in results}
-    waiting = [one["id"] for one in calls_of(message) if one["id"] not in answered] if message else []
-    return waiting.index(call["id"]) if call["id"] in waiting else 0
