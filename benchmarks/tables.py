@@ -111,6 +111,37 @@ def pauses(found: Any) -> list[str]:
     return [table(head, [[step, *(one[step]["ratio"] for one in found["steps"].values())] for step in steps])]
 
 
+def tool_search(found: Any) -> list[str]:
+    """What is found, what is not sent, and how long it takes; nothing where the catalogues are not there."""
+    if not found:
+        return []
+    names = [f"{name} ({tools:,} tools)" for name, tools in found["tools"].items()]
+    kinds = found["found"].items()
+    recall = table(
+        ["tool search: share of the right tools among the first 5 / 10", *names, "no tool fits, and none is found"],
+        [
+            [
+                kind,
+                *("{:.2f} / {:.2f}".format(*one["recall"]) for one in measured["catalogues"].values()),
+                measured["nothing fits"],
+            ]
+            for kind, measured in kinds
+        ],
+    )
+    cost = table(
+        ["tool search: schemas not sent, and milliseconds a query", *names, "seconds to build the largest"],
+        [
+            [
+                kind,
+                *(f"{one['saved']:.0%}, {one['milliseconds a query']}" for one in measured["catalogues"].values()),
+                max(one["seconds to build"] for one in measured["catalogues"].values()),
+            ]
+            for kind, measured in kinds
+        ],
+    )
+    return [recall, cost]
+
+
 TABLES: dict[str, Callable[[Any], list[str]]] = {
     "overhead": overhead,
     "cold": cold,
@@ -118,5 +149,6 @@ TABLES: dict[str, Callable[[Any], list[str]]] = {
     "lease": lease,
     "pauses": pauses,
     "checkpointer": checkpointer,
+    "tool_search": tool_search,
 }
 """The benchmarks by the name of their script."""

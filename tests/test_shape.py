@@ -13,8 +13,8 @@ SOURCE = Path(__file__).parents[1] / "src" / "scallion"
 FILES = sorted(SOURCE.rglob("*.py"))
 
 LAYERS = """
-    errors values events bridge approvals history models filters tools loop turn assembly stack holding threads
-    streaming options while_paused agent cli
+    errors values events bridge approvals history models search filters tools loop turn assembly stack holding
+    threads streaming options while_paused agent cli
 """.split()
 """A unit imports itself and what stands before it."""
 

@@ -7,20 +7,25 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage, convert_to_messages
 from langchain_core.tools import BaseTool
-from langchain_core.tools import tool as make_tool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from scallion.approvals.policy import check_span
 from scallion.errors import ConfigurationError
 from scallion.filters.filter import Filter
+from scallion.filters.toolset import as_tool, is_same, tool_name
 from scallion.loop.state import Limits
 
 
 def as_tools(tools: Sequence[Any], of_filters: Sequence[Any] = ()) -> list[Any]:
-    """The tools as `BaseTool`s; dicts (tools that run at the provider) stay as they are. Names must differ."""
+    """The tools as `BaseTool`s; dicts (tools that run at the provider) stay as they are. Names must differ.
+
+    A tool that a filter brings and that is given too counts once.
+    """
     if not isinstance(tools, Sequence):
         raise ConfigurationError(f"tools is a list of tools, not {type(tools).__name__}: put it into brackets")
-    made = [_as_tool(one, position) for position, one in enumerate([*tools, *of_filters])]
+    made = [as_tool(one, position) for position, one in enumerate([*tools, *of_filters])]
+    given = {tool_name(one): one for one in made[: len(tools)]}
+    made[len(tools) :] = [one for one in made[len(tools) :] if not is_same(one, given.get(tool_name(one)))]
     seen: set[str] = set()
     for one in made:
         if isinstance(one, BaseTool):
@@ -30,17 +35,6 @@ def as_tools(tools: Sequence[Any], of_filters: Sequence[Any] = ()) -> list[Any]:
                 raise ConfigurationError(f"two tools are named {one.name!r}")
             seen.add(one.name)
     return made
-
-
-def _as_tool(one: Any, position: int) -> Any:
-    if isinstance(one, BaseTool | dict):
-        return one
-    if not callable(one):
-        raise ConfigurationError(f"tools[{position}] is not a tool but {type(one).__name__}")
-    try:
-        return make_tool(one)
-    except ValueError as error:
-        raise ConfigurationError(f"tools[{position}] cannot be made a tool: {error}") from error
 
 
 def check_parts(filters: Sequence[Filter], tools: Mapping[str, BaseTool], saver: Any) -> None:

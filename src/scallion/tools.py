@@ -7,6 +7,7 @@ from langchain_core.tools import tool
 from scallion.approvals.forms import EXPIRED
 from scallion.filters.effects import idempotency_key
 from scallion.filters.pausing import pause
+from scallion.filters.tool_search import tool_search
 
 
 @tool
@@ -21,4 +22,4 @@ def ask_human(question: str) -> str:
 
 ask_human.metadata = {"pauses": True}
 
-__all__ = ["ask_human", "idempotency_key"]
+__all__ = ["ask_human", "idempotency_key", "tool_search"]

@@ -27,6 +27,7 @@ from scallion.filters.safeguard import safeguard
 from scallion.filters.summarise import summarise
 from scallion.filters.todo import todo
 from scallion.filters.tokens import TokenTransform
+from scallion.filters.tool_search import tool_search
 from scallion.filters.trim import trim
 from scallion.filters.usage import usage
 from scallion.filters.validate_answer import validate_answer
@@ -78,6 +79,7 @@ __all__ = [
     "summarise",
     "todo",
     "token_transform",
+    "tool_search",
     "trim",
     "usage",
     "validate_answer",
