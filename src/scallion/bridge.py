@@ -14,7 +14,7 @@ import os
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from typing import Any, TypeVar, cast
 
@@ -131,7 +131,7 @@ def call(sync: Callable[..., T], asynchronous: Callable[..., Awaitable[T]], *arg
     if not _sync_entry.get() and in_greenlet():
         return await_(asynchronous(*args, **kwargs))
     if in_greenlet():
-        return await_(_in_thread(lambda: sync(*args, **kwargs)))
+        return await_(in_thread(lambda: sync(*args, **kwargs)))
     return sync(*args, **kwargs)
 
 
@@ -140,7 +140,8 @@ def waits_on_loop() -> bool:
     return bool(in_greenlet())
 
 
-async def _in_thread(function: Callable[[], T]) -> T:
+async def in_thread(function: Callable[[], T]) -> T:
+    """The result of `function` in a daemon thread of its own; where the waiting is cancelled, it is left behind."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
@@ -148,13 +149,19 @@ async def _in_thread(function: Callable[[], T]) -> T:
         if not future.cancelled():
             setter(value)
 
+    def tell(setter: Callable[[Any], None], value: Any) -> None:
+        with suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits
+            loop.call_soon_threadsafe(settle, setter, value)
+
     def work() -> None:
         try:
             result = function()
+        except StopIteration as error:  # no future takes one
+            tell(future.set_exception, RuntimeError(f"StopIteration: {error}"))
         except BaseException as error:  # carried over to the waiting side
-            loop.call_soon_threadsafe(settle, future.set_exception, error)
+            tell(future.set_exception, error)
         else:
-            loop.call_soon_threadsafe(settle, future.set_result, result)
+            tell(future.set_result, result)
 
     threading.Thread(target=copy_context().run, args=(work,), daemon=True).start()
     return await future

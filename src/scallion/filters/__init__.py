@@ -25,6 +25,7 @@ from scallion.filters.retry_model import retry_model
 from scallion.filters.retry_tool import retry_tool
 from scallion.filters.safeguard import safeguard
 from scallion.filters.summarise import summarise
+from scallion.filters.timeout import timeout
 from scallion.filters.todo import todo
 from scallion.filters.tokens import TokenTransform
 from scallion.filters.tool_search import tool_search
@@ -77,6 +78,7 @@ __all__ = [
     "run_parallel",
     "safeguard",
     "summarise",
+    "timeout",
     "todo",
     "token_transform",
     "tool_search",

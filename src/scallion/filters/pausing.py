@@ -14,6 +14,7 @@ from scallion.approvals.forms import EXPIRED, check_allowed
 from scallion.approvals.payload import approval, payload
 from scallion.approvals.policy import Policy, check_span
 from scallion.errors import ConfigurationError, InvalidDecision
+from scallion.filters.deadline import is_over
 from scallion.filters.journal import Frame, current_frame
 from scallion.filters.verdicts import Verdicts
 from scallion.values import EMPTY, ApprovalKind, Decision, DecisionType, ToolRequest
@@ -103,6 +104,8 @@ def _here() -> Frame:
     frame = current_frame.get(None)
     if frame is None:
         raise ConfigurationError("pause() was called outside of a turn")
+    if is_over():
+        raise ConfigurationError("pause() was called by a tool that had timed out: nobody waits for it")
     if not frame.run.lasting:
         raise ConfigurationError("pause() needs a checkpointer: build the Agent with checkpointer=...")
     return frame

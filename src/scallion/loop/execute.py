@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from scallion.bridge import wait, waits_on_loop
 from scallion.errors import ConfigurationError
 from scallion.events import ToolFinished, ToolStarted
 from scallion.filters.clearance import cleared, with_notice
+from scallion.filters.deadline import apart, has_deadline
 from scallion.filters.filter import Filter
 from scallion.filters.journal import Frame
 from scallion.filters.onion import advance, nest
@@ -75,6 +77,10 @@ class ToolCallRunner:
         token = current_invocation.set(None)  # a graph that the tool runs is not of this turn
         try:
             reply = self._run(tool, call, place.state, frame.run.config or current_config(), request.context.env)
+        except asyncio.CancelledError:  # it timed out
+            if emit is not None:
+                emit(ToolFinished(str(call["id"]), "error", time.monotonic() - begun))
+            raise
         finally:
             current_invocation.reset(token)
         if emit is not None:
@@ -99,6 +105,8 @@ class ToolCallRunner:
 
 
 def _execute(tool: BaseTool, call: dict[str, Any], config: Any) -> Any:
+    if waits_on_loop() and has_deadline() and not _is_async(tool):
+        return wait(apart(lambda: tool.invoke(call, config)))
     if waits_on_loop() or (hasattr(tool, "func") and tool.func is None):
         return wait(tool.ainvoke(call, config))
     try:
@@ -107,6 +115,12 @@ def _execute(tool: BaseTool, call: dict[str, Any], config: Any) -> Any:
         if type(tool)._arun is BaseTool._arun:
             raise
         return wait(tool.ainvoke(call, config))  # the tool is written for asyncio only
+
+
+def _is_async(tool: BaseTool) -> bool:
+    if hasattr(tool, "coroutine"):
+        return tool.coroutine is not None
+    return type(tool)._arun is not BaseTool._arun
 
 
 def _reply(out: Any, call: Mapping[str, Any]) -> ToolReply:
