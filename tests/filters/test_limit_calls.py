@@ -385,6 +385,12 @@ class TestFinish:
         done, _ = drive(agent).start("stop", thread="t")
         assert done.answer == "stopped"
 
+    @pytest.mark.parametrize("first", [0, 1])
+    def test_it_is_no_call_for_the_usage(self, first: int) -> None:
+        both = [filters.usage(), filters.limit_calls(2, exit="finish")]
+        result = build(endless, Log(), both[first], both[1 - first]).invoke("go")
+        assert result.filter_state["usage"]["models"]["scripted"]["calls"] == 2
+
     def test_in_your_words(self, drive: Drive) -> None:
         agent = build(endless, Log(), filters.limit_calls(1, exit="finish", answer="I have to stop."))
         assert drive(agent).start("go")[0].answer == "I have to stop."

@@ -124,6 +124,16 @@ def test_only_the_tools_that_were_named(drive: Drive) -> None:
     assert (len(shaky.ran), len(other.ran)) == (2, 1)
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_a_tool_that_is_marked_sensitive_runs_twice_only_where_it_is_named(drive: Drive, named: bool) -> None:
+    shaky = Shaky(TimeoutError("late"))
+    tool = shaky.tool()
+    tool.metadata = {"sensitive": True}
+    retry = filters.retry_tool(tools=["fetch"] if named else None, **QUICK)
+    drive(Agent(ScriptedModel(repeats(1)), tools=[tool], filters=[retry])).start("go")
+    assert len(shaky.ran) == (2 if named else 1)
+
+
 def test_a_name_that_no_tool_has_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="'fech'"):
         agent(Shaky(), tools=["fech"])

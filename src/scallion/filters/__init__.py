@@ -1,6 +1,7 @@
 """Filters: the onion, and the catalogue of ready ones."""
 
 from scallion.approvals.policy import Policy
+from scallion.filters import presets
 from scallion.filters.approval import approval, human_approval
 from scallion.filters.approve_if import approve_if
 from scallion.filters.before_after import after_chat, after_tool, after_turn, before_chat, before_tool, before_turn
@@ -69,6 +70,7 @@ __all__ = [
     "otel",
     "pause",
     "pause_on_environment_error",
+    "presets",
     "rate_limit",
     "redact_tokens",
     "replace_answer",

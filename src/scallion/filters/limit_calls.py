@@ -14,7 +14,7 @@ from scallion.errors import ConfigurationError, LimitExceeded, ModelError
 from scallion.filters.filter import Filter
 from scallion.filters.journal import current_frame
 from scallion.filters.pausing import ask, was_asked
-from scallion.filters.replies import ENDED
+from scallion.filters.replies import final
 from scallion.filters.usage import Prices, checked_prices, cost_of, model_of, price_of, tokens_of
 from scallion.values import ChatReply, ChatRequest, ToolReply, ToolRequest
 
@@ -117,8 +117,8 @@ class LimitCalls(Filter):
         return next(request), {"used": {limit: 1 for limit in before if limit in self.limits and limit not in FLOW}}
 
     def _final(self, stopped: LimitExceeded) -> AIMessage:
-        told = {"finish_reason": "limit", "limit": stopped.limit, ENDED: True}
-        return AIMessage(self._answer or f"Stopped: {stopped}.", response_metadata=told)
+        told = {"finish_reason": "limit", "limit": stopped.limit}
+        return final(AIMessage(self._answer or f"Stopped: {stopped}.", response_metadata=told))
 
     def _used_by(self, message: AIMessage, model: Any) -> Amounts:
         used: Amounts = {}

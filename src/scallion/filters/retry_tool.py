@@ -30,12 +30,17 @@ class RetryTool(Filter):
     def around_tool(self, request: ToolRequest, state: Any, next: Any) -> ToolReply:
         """Run until it works, or no attempt is left."""
         reply: ToolReply = next(request)
-        if request.tool is None or not (self._tools is None or request.call["name"] in self._tools):
+        if not self._may_run_twice(request):
             return reply
         attempts = Attempts(self._backoff)
         while (failure := reply.error) is not None and self._is_tried_again(failure, attempts):
             reply = next(request)
         return reply
+
+    def _may_run_twice(self, request: ToolRequest) -> bool:
+        if self._tools is not None:
+            return request.call["name"] in self._tools
+        return request.tool is not None and not (request.tool.metadata or {}).get("sensitive")
 
     def _is_tried_again(self, failure: ToolFailure, attempts: Attempts) -> bool:
         acts = self._acts_on(failure, failure.kind, failure.exception)
@@ -56,10 +61,10 @@ def retry_tool(
 ) -> Filter:
     """Run a tool again that failed; where no retry is left, or would begin in time, the model reads its last error.
 
-    `tools`: names, or None for all of them. A tool that failed in the middle may have had its effect: name only those
-    that may run twice, or guard the others by `filters.once`. `retry_on`: kinds of failure (`transient`,
-    `environment`, `semantic`), classes of exceptions, or a function of the ToolFailure, `def` or `async def`. Delays
-    are as in `retry_model`, in seconds; `max_seconds` counts from the end of the first attempt.
+    `tools`: names, or None for all that are not marked `sensitive`. A tool that failed in the middle may have had its
+    effect: name only those that may run twice, or guard them by `filters.once`. `retry_on`: kinds of failure
+    (`transient`, `environment`, `semantic`), classes of exceptions, or a function of the ToolFailure, `def` or
+    `async def`. Delays are as in `retry_model`, in seconds; `max_seconds` counts from the end of the first attempt.
     Raises ConfigurationError for values that cannot be.
     """
     if isinstance(tools, str):

@@ -10,6 +10,7 @@ from langchain_core.messages import AIMessage
 
 from scallion.errors import ConfigurationError
 from scallion.filters.filter import Filter
+from scallion.filters.replies import ENDED
 from scallion.values import ChatReply, ChatRequest
 
 Totals = dict[str, Any]
@@ -94,6 +95,8 @@ class Usage(Filter):
     ) -> tuple[ChatReply, Totals]:
         """Add one reply to the totals."""
         reply = next(request)
+        if reply.message.response_metadata.get(ENDED):  # a limit stands innermost too, and answered itself
+            return reply, {}
         name = model_of(reply.message, request.model)
         tokens = tokens_of(reply.message)
         price = price_of(name, self._prices)
