@@ -83,7 +83,7 @@ class Agent:
         self.checkpointer = as_saver(checkpointer)
         by_name = {tool.name: tool for tool in self.tools if not isinstance(tool, dict)}
         check_parts(self.filters, by_name, self.checkpointer)
-        check_choices(limits, tool_concurrency, on_changed)
+        check_choices(limits, tool_concurrency, on_changed, resolve)
         check_mode(on_message_while_paused, self.checkpointer)
         model = as_model(model)
         self._rules = StateRules(self.filters)

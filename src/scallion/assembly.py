@@ -47,7 +47,7 @@ def check_parts(filters: Sequence[Filter], tools: Mapping[str, BaseTool], saver:
             raise ConfigurationError(f"tool {name!r} pauses: build the Agent with checkpointer=...")
 
 
-def check_choices(limits: Any, concurrency: int | None, on_changed: str) -> None:
+def check_choices(limits: Any, concurrency: int | None, on_changed: str, resolve: Any = None) -> None:
     """Raise ConfigurationError for a value that cannot be."""
     if not isinstance(limits, Limits):
         raise ConfigurationError(f"limits is Limits(...), not {type(limits).__name__}")
@@ -55,6 +55,8 @@ def check_choices(limits: Any, concurrency: int | None, on_changed: str) -> None
         raise ConfigurationError(f"tool_concurrency is at least 1, not {concurrency}")
     if on_changed not in ("refuse", "ask"):
         raise ConfigurationError(f'on_changed is "refuse" or "ask", not {on_changed!r}')
+    if resolve is not None and not callable(resolve):
+        raise ConfigurationError(f"resolve is a function of a class, not {type(resolve).__name__}")
 
 
 def as_saver(checkpointer: Any) -> Any:

@@ -92,7 +92,7 @@ class ToolFinished:
 
 @dataclass(frozen=True, slots=True)
 class FilterActed:
-    """A filter did something: `action` is short_circuit, retry, ignored_error, or the decision that it was given.
+    """A filter did something: `action` is short_circuit, retry, ignored_error, changed, or the decision it was given.
 
     Where a standing rule gave it, it is allow_by_rule or deny_by_rule.
     """

@@ -28,6 +28,7 @@ from scallion import (
     approve,
     filters,
     pause,
+    respond,
 )
 from scallion.filters import ask_model_again, break_with, filter_input, filter_output, llm
 from scallion.testing import ScriptedModel
@@ -350,12 +351,41 @@ def test_classes_are_made_by_the_container_of_the_agent(drive: Drive) -> None:
 def test_a_class_without_a_container_is_refused_as_early_as_it_can_be() -> None:
     with pytest.raises(ConfigurationError, match="filter 'Sheriff' is made of a class"):
         Agent(ScriptedModel([]), filters=[filter_input(Sheriff)])
+    with pytest.raises(ConfigurationError, match="resolve is a function of a class, not str"):
+        Agent(ScriptedModel([]), resolve="container")
+    with pytest.raises(ConfigurationError, match="resolve cannot make a Filter: KeyError"):
+        Agent(ScriptedModel([]), filters=[Filter], resolve={}.__getitem__)
     with pytest.raises(ConfigurationError, match="Sheriff is a class"):
         Agent(ScriptedModel([]), filters=[filter_input(lambda conversation: conversation.apply(Sheriff))]).invoke("q")
     with pytest.raises(ConfigurationError, match="str has none"):
         Agent(ScriptedModel([]), filters=[filter_input(Sheriff)], resolve=lambda kind: "x").invoke("q")
     with pytest.raises(ConfigurationError, match="filters\\[0\\] is not a Filter but str"):
         Agent(ScriptedModel([]), filters=[Filter], resolve=lambda kind: "x")
+
+
+@pytest.mark.parametrize("said", ["an edited text", HumanMessage("x"), {"n": 1}])
+def test_a_function_that_returns_its_edit_is_told_so(said: Any) -> None:
+    with pytest.raises(FilterError, match="edit the conversation"):
+        Agent(ScriptedModel([]), filters=[filter_input(lambda conversation: said)]).invoke("q")
+
+
+@pytest.mark.parametrize("colour", COLOURS)
+def test_a_filter_may_ask_a_person(drive: Drive, any_saver: Any, colour: str) -> None:
+    def admit(conversation: Any) -> None:
+        masked(conversation)
+        if pause("Let it in?", allowed=("approve", "reject")).type == "reject":
+            break_with("No.")
+
+    def release(conversation: Any) -> None:
+        conversation.message = str(pause("What do we say?").message)
+
+    onion = [filter_output(of_colour(release, colour)), filter_input(of_colour(admit, colour))]
+    agent = Agent(ScriptedModel(["draft"]), filters=onion, checkpointer=any_saver)
+    drive(agent).start(SECRET, thread="t")
+    drive(agent).resume("t", approve())
+    result, events = drive(agent).resume("t", respond("final"))
+    assert heard(result.messages) == heard(history(agent)) == [("human", "[secret]"), ("ai", "final")]
+    assert not events or delivered(events) == "final"
 
 
 @pytest.mark.parametrize("what", [7, "text", lambda: None, lambda a, b, c: None])

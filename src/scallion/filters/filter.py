@@ -119,7 +119,7 @@ def check(filters: Iterable[Any], resolve: Callable[[type], Any] | None = None) 
     """
     if isinstance(filters, Filter) or not isinstance(filters, Iterable):
         raise ConfigurationError(f"filters is a list of filters, not {filters!r}: put it into brackets")
-    checked = tuple(resolve(one) if resolve and isinstance(one, type) else one for one in filters)
+    checked = tuple(_instance(one, resolve) if isinstance(one, type) else one for one in filters)
     if len(checked) > MOST:
         raise ConfigurationError(f"{len(checked)} filters are more than {MOST}: each layer takes frames of the stack")
     seen: set[str] = set()
@@ -136,6 +136,15 @@ def layers(filters: Iterable[Filter], chain: Chain) -> list[Filter]:
     """The filters that have a hook of that chain, outermost first."""
     having = (one for one in filters if one.hook(chain) is not None)
     return sorted(having, key=lambda one: (chain in one.innermost) - (chain in one.outermost))
+
+
+def _instance(kind: type, resolve: Callable[[type], Any] | None) -> Any:
+    if resolve is None:
+        return kind
+    try:
+        return resolve(kind)
+    except Exception as error:
+        raise ConfigurationError(f"resolve cannot make a {kind.__name__}: {type(error).__name__}") from error
 
 
 def _check_is_filter(one: Any, position: int) -> None:

@@ -20,7 +20,7 @@ from scallion.filters.filter import Filter, decorator, is_async
 from scallion.filters.filtering import Break, Filtering, checked, entered
 from scallion.filters.journal import current_frame
 from scallion.filters.onion import Run
-from scallion.filters.replies import final, spoken, without_calls
+from scallion.filters.replies import BadReply, final, spoken, without_calls
 from scallion.history import with_final
 from scallion.values import Completed, TurnRequest
 
@@ -49,7 +49,7 @@ class Editor(Filter):
         stopped: Break | None = None
         with entered(Filtering(conversation, run.means, self._asynchronous)):
             try:
-                awaited(self._function(*(conversation, state)[: self._takes]))
+                _check_silent(awaited(self._function(*(conversation, state)[: self._takes])))
             except Break as stop:
                 stopped = stop
         if not conversation.messages:
@@ -57,6 +57,12 @@ class Editor(Filter):
         if conversation.is_changed:
             run.acted(self.name, "changed")
         return stopped
+
+
+def _check_silent(said: Any) -> None:
+    """A function that gives an edited text instead of editing would change nothing, and nobody would notice."""
+    if said is not None and not isinstance(said, bool):
+        raise BadReply(f"it returned {type(said).__name__}: edit the conversation, what is returned is not used")
 
 
 def _applied(what: Any, conversation: Conversation) -> None:
