@@ -313,7 +313,7 @@ def test_an_exact_name_wins(index: str) -> None:
     for name in names:
         assert first(name) == first(name.upper()) == first(f"`{name}`") == name
     assert first("I need send_email_later, please") == "send_email_later"
-    assert named_in("send an email", names) == []
+    assert named_in("send an email", {name: name for name in names}) == []
 
 
 def test_a_regex_tool_says_what_it_expects() -> None:
@@ -330,6 +330,9 @@ def test_a_regex_tool_says_what_it_expects() -> None:
         ({"index": "fuzzy"}, "'keyword', 'regex', 'vector', 'hybrid'"),
         ({"index": 3}, "not 3"),
         ({"index_options": {"k1": 2}}, "index_options.*k1"),
+        ({"index_options": {"min_score": "0.1"}}, "min_score of a tool index is a number, not '0.1'"),
+        ({"index": "hybrid", "index_options": {"min_words": None}}, "min_words of a tool index is a number"),
+        ({"index": "vector", "index_options": {"embeddings": "small"}}, "Embeddings, not str"),
         ({"index": Odd([]), "index_options": {"k1": 2}}, "index_options"),
         ({"max_results": 0}, "at least 1, not 0"),
         ({"max_results": "5"}, "at least 1"),

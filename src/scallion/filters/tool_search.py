@@ -29,17 +29,17 @@ INDEXES: Mapping[str, MakeIndex] = {
     "hybrid": HybridIndex,
 }
 EXPECTS = "What you want to do, in a few words."
-_IDENTIFIER = re.compile(r"[\w.:/-]*\w")
+_IDENTIFIER = re.compile(r"\w[\w.:/-]*")
 
 
-def named_in(query: str, names: Iterable[str]) -> list[str]:
-    """The names that the query says exactly: as a whole, or as identifiers in it.
+def named_in(query: str, by_folded: Mapping[str, str]) -> list[str]:
+    """The names that the query says exactly, as a whole or as identifiers in it; they are given by their folded form.
 
     An identifier has more parts than one: a tool named `search` is not meant by each query that says "search".
     """
-    by_name = {name.casefold(): name for name in names}
-    said = [part for part in _IDENTIFIER.findall(query) if " " in spaced(part)]
-    found = [by_name.get(one.casefold()) for one in (query.strip("\"'` \n"), *said)]
+    identifiers = (part.rstrip(".:/-") for part in _IDENTIFIER.findall(query))
+    said = [query.strip("\"'` \n"), *(one for one in identifiers if " " in spaced(one))]
+    found = [by_folded.get(one.casefold()) for one in said]
     return [name for name in dict.fromkeys(found) if name is not None]
 
 
@@ -195,18 +195,19 @@ def _index(index: Any, options: dict[str, Any], entries: list[Entry]) -> ToolInd
         raise ConfigurationError(f"tool_search(index=...) is one of {there}, a ToolIndex or its class, not {index!r}")
     try:
         inspect.signature(make).bind(entries, **options)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise ConfigurationError(f"tool_search(index_options=...): {error}") from None
     return cast("ToolIndex", make(entries, **options))
 
 
 def _search_tool(name: str, index: ToolIndex, names: Sequence[str], limit: int) -> BaseTool:
+    by_folded = {name.casefold(): name for name in names}
     known = frozenset(names)
 
     def search(query: Any = None, **ignored: Any) -> tuple[str, list[str]]:
         if not isinstance(query, str) or not query.strip():
             return "[]", []
-        hits = [*named_in(query, names), *(index.search(query, limit) or ())]
+        hits = [*named_in(query, by_folded), *(index.search(query, limit) or ())]
         found = [hit for hit in dict.fromkeys(hits) if hit in known][:limit]
         return json.dumps(found, ensure_ascii=False), found
 

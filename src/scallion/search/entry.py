@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+from scallion.errors import ConfigurationError
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,13 @@ def entry(tool: Any) -> Entry | None:
 def best(scores: Mapping[str, float], limit: int) -> list[str]:
     """The names with the highest scores; those with the same score in the order of the alphabet."""
     return heapq.nsmallest(limit, scores, key=lambda name: (-scores[name], name))
+
+
+def check_score(name: str, value: Any) -> float:
+    """The minimum score; raises ConfigurationError for what is no number."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ConfigurationError(f"{name} of a tool index is a number, not {value!r}")
+    return float(value)
 
 
 def _schema(tool: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from langchain_core.embeddings import Embeddings
 
-from scallion.search.entry import Entry, best
+from scallion.search.entry import Entry, best, check_score
 from scallion.search.keyword import KeywordIndex
 from scallion.search.vector import VectorIndex
 
@@ -29,7 +29,8 @@ class HybridIndex:
         given = list(entries)
         self._words = KeywordIndex(given, min_score=0)
         self._meaning = VectorIndex(given, embeddings=embeddings, min_score=0)
-        self._min_words, self._min_meaning = min_words, min_meaning
+        self._min_words = check_score("min_words", min_words)
+        self._min_meaning = check_score("min_meaning", min_meaning)
 
     def search(self, query: str, limit: int) -> Sequence[str]:
         """Names of the tools that fit, the best first."""

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
-from scallion.search.entry import Entry, best
+from scallion.search.entry import Entry, best, check_score
 from scallion.search.words import query_words, words
 
 K1, B = 2.0, 0.5
@@ -31,7 +31,7 @@ class KeywordIndex:
         texts = {one.name: _weights(one) for one in entries}
         holders = Counter(chain.from_iterable(texts.values()))
         mean = sum(map(_length, texts.values())) / max(len(texts), 1)
-        self._min_score = min_score
+        self._min_score = check_score("min_score", min_score)
         self._rarity = {word: _rarity(len(texts), count) for word, count in holders.items()}
         self._unknown = _rarity(len(texts), 0)
         self._gains: dict[str, list[tuple[str, float]]] = defaultdict(list)

@@ -11,7 +11,7 @@ from typing import Any
 from langchain_core.embeddings import Embeddings
 
 from scallion.errors import ConfigurationError
-from scallion.search.entry import Entry, best
+from scallion.search.entry import Entry, best, check_score
 from scallion.search.words import spaced
 
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|(?<=[。！？；])|\n+")
@@ -34,9 +34,11 @@ class VectorIndex:
     def __init__(
         self, entries: Iterable[Entry], *, embeddings: Embeddings | None = None, min_score: float = 0.2
     ) -> None:
+        if embeddings is not None and not isinstance(embeddings, Embeddings):
+            raise ConfigurationError(f"embeddings is langchain-core's Embeddings, not {type(embeddings).__name__}")
         self._numpy = _numpy()
         self._embeddings = SmallEmbeddings() if embeddings is None else embeddings
-        self._min_score = min_score
+        self._min_score = check_score("min_score", min_score)
         texts = {one.name: _text(one) for one in entries}
         self._names = list(texts)
         self._vectors = self._unit(self._embeddings.embed_documents(list(texts.values()))) if texts else None
