@@ -53,19 +53,19 @@ def with_final(messages: Sequence[BaseMessage], final: AIMessage) -> list[BaseMe
 
 
 def kept_messages(
-    *,
     base: Sequence[BaseMessage],
     request: Sequence[BaseMessage],
     returned: Sequence[BaseMessage],
     final: AIMessage,
+    *,
     rejected: set[str | None],
     fed: set[str | None],
     pairs: Mapping[str | None, BaseMessage],
 ) -> list[BaseMessage]:
     """The thread after the turn: history, request, executed calls with their results, the final message.
 
-    Rejected answers and the feedback that was `fed` back on them are dropped, as is what is transient. What the turn
-    chain returned wins over what the loop made, message by message.
+    `final` has an id. Rejected answers and the feedback that was `fed` back on them are dropped, as is what is
+    transient. What the turn chain returned wins over what the loop made, message by message.
     """
     versions = {one.id: one for one in returned}
     known = {one.id for one in (*base, *request)}
@@ -74,8 +74,7 @@ def kept_messages(
     missing = [one for one in pairs.values() if one.id not in there and one.id not in known]
     middle = [one for one in (*missing, *new) if one.id != final.id]
     head = [versions.get(one.id, one) for one in (*base, *request)]
-    final_one = final if final.id else final.model_copy(update={"id": uuid.uuid4().hex})
-    return [one for one in (*head, *middle, final_one) if not is_transient(one)]
+    return [one for one in (*head, *middle, final) if not is_transient(one)]
 
 
 def changes(before: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> list[BaseMessage] | None:

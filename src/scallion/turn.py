@@ -149,6 +149,20 @@ class Turn:
         lost = self.here.lost
         return {**told, **self.counts, **{name: self.counts.get(name, 0) + value for name, value in lost.items()}}
 
+    def kept(self, result: Completed) -> list[BaseMessage]:
+        """The thread after the turn, if it came to this result. An answer without an id has that of the turn."""
+        final = result.message if result.message.id else result.message.model_copy(update={"id": self.id})
+        self.kept_request = self.kept_request or with_ids(self.given)
+        returned, rejected = with_final(result.messages, final), set(self.finals) - self.standing - {final.id}
+        return kept_messages(
+            self.base or (), self.kept_request, returned, final, rejected=rejected, fed=self.fed, pairs=self.pairs
+        )
+
+    def added(self, result: Completed) -> list[BaseMessage]:
+        """What the thread has more after the turn."""
+        before = {one.id for one in self.base or ()}
+        return [one for one in self.kept(result) if one.id not in before]
+
     def marker(self, wire: Wire, hold: Any = None) -> dict[str, Any]:
         """The open-turn marker: all that a resume in another process needs."""
         assert self.root is not None
@@ -205,6 +219,7 @@ class TurnRunner:
             extra=turn,
             bound={"around": list(self._path)},
             means=self._lending.to(turn),
+            added=turn.added,
         )
         run.rewritten = frozenset(saved.get("rewritten", ())) if saved else run.rewritten
         turn.root = Frame(run, _journal(turn, saved), turn.request)
@@ -353,17 +368,8 @@ class TurnRunner:
         if turn.base is None:
             return result
         result = result.replace(messages=with_final(result.messages, result.message))
-        messages = kept_messages(
-            base=turn.base,
-            request=turn.kept_request or with_ids(turn.given),
-            returned=result.messages,
-            final=result.message,
-            rejected=set(turn.finals) - turn.standing - {result.message.id},
-            fed=turn.fed,
-            pairs=turn.pairs,
-        )
         if self._durable:
-            self._commit(turn, run, messages)
+            self._commit(turn, run, turn.kept(result))
         return result.replace(
             filter_state=run.states,
             attempts=max(turn.attempts, 1),

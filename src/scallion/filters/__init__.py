@@ -14,6 +14,7 @@ from scallion.filters.hold_release import hold_release
 from scallion.filters.input_output import filter_input, filter_output
 from scallion.filters.limit_calls import limit_calls
 from scallion.filters.logging import logging
+from scallion.filters.memory import memory
 from scallion.filters.once import once
 from scallion.filters.onion import PauseSignal, compose
 from scallion.filters.otel import otel
@@ -66,6 +67,7 @@ __all__ = [
     "limit_calls",
     "llm",
     "logging",
+    "memory",
     "once",
     "otel",
     "pause",

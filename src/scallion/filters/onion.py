@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
@@ -55,7 +56,7 @@ class Run:
     """One execution of one chain: the filters' states, the updates made, the answers that were given."""
 
     __slots__ = (
-        *("answers", "bound", "clock", "config", "emit", "extra", "fold", "free", "given", "lasting", "means"),
+        *("added", "answers", "bound", "clock", "config", "emit", "extra", "fold", "free", "given", "lasting", "means"),
         *("path", "pausing", "prompts", "rewritten", "running", "states", "subject", "verdicts", "watch", "wire"),
     )
 
@@ -75,6 +76,7 @@ class Run:
         clock: Clock | None = None,
         prompts: Sequence[BaseMessage] = (),
         means: Means | None = None,
+        added: Callable[[Completed], Sequence[BaseMessage]] = attrgetter("messages"),
     ) -> None:
         self.wire = wire
         self.fold = fold
@@ -92,6 +94,8 @@ class Run:
         """What a pause is bound to besides the filters of this chain."""
         self.clock = clock
         """The time of the turn, for hooks that wait; None where the chain runs without an agent."""
+        self.added = added
+        """What a result of the turn would add to its thread."""
         self.prompts = prompts
         """The system prompts that the model call puts in front: for the key of a cache, not for hooks to read."""
         self.means = means

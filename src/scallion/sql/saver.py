@@ -32,6 +32,7 @@ from scallion.sql.doctor.doctor import Examining
 from scallion.sql.effects import Keeping
 from scallion.sql.engines import Database
 from scallion.sql.failures import Vanished, Work
+from scallion.sql.history import Remembering
 from scallion.sql.inbound import Receiving
 from scallion.sql.leases import Leases, carried
 from scallion.sql.memory import Codec, Known, Memory
@@ -50,7 +51,17 @@ if TYPE_CHECKING:
 
 
 class SQLCheckpointer(
-    Owned, Resuming, Keeping, Receiving, Audited, Ruled, Examining, Telling, Closing, BaseCheckpointSaver[Any]
+    Owned,
+    Resuming,
+    Keeping,
+    Receiving,
+    Audited,
+    Ruled,
+    Examining,
+    Telling,
+    Remembering,
+    Closing,
+    BaseCheckpointSaver[Any],
 ):
     """Keeps the threads of any LangGraph graph in a SQL database, for sync and async callers alike.
 

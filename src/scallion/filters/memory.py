@@ -1,0 +1,132 @@
+"""`memory`: conversations that are remembered in a history of messages, with a checkpointer or without one."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from langchain_core.messages import BaseMessage, SystemMessage
+
+from scallion.bridge import call, wait
+from scallion.errors import ConfigurationError
+from scallion.filters.filter import Filter, is_async
+from scallion.filters.journal import current_frame
+from scallion.filters.windows import Bounds, Conversation, blocks
+from scallion.history import is_transient
+from scallion.values import ChatReply, ChatRequest, Completed, Context, TurnRequest
+
+
+class History(Protocol):
+    """What is needed of a history: LangChain's `BaseChatMessageHistory` has it, which LangChain means to remove."""
+
+    messages: Any
+
+    def add_messages(self, messages: Sequence[BaseMessage]) -> None:
+        """Add these."""
+
+    async def aget_messages(self) -> list[BaseMessage]:
+        """All of them, the first first."""
+
+    async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
+        """As `add_messages`."""
+
+
+Histories = Callable[[str], Any]
+"""Gives the history of a conversation, `def` or `async def`."""
+
+
+def joined(stored: Sequence[BaseMessage], messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """What is remembered in front of what is there anyway, each message once; calls without results are left out."""
+    there = {one.id for one in messages if one.id}
+    lead = [one for one in messages if isinstance(one, SystemMessage)]
+    missing = [one for one in stored if one.id not in there and not isinstance(one, SystemMessage)]
+    past = [one for block in blocks(missing) for one in block]
+    return [*lead, *past, *(one for one in messages if not isinstance(one, SystemMessage))] if past else list(messages)
+
+
+def windowed(messages: Sequence[BaseMessage], window: int | None) -> list[BaseMessage]:
+    """The last `window` messages, whole calls, and the question of the turn in any case."""
+    if window is None:
+        return list(messages)
+    conversation = Conversation.of(messages)
+    start = Bounds(window, None, 1.0, None).start(conversation, None, None, ())
+    return [*conversation.lead, *conversation.since(start)]
+
+
+def to_remember(new: Sequence[BaseMessage], stored: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """What of a turn's new messages belongs into the history and is not there; no system prompts, nothing transient."""
+    known = {one.id for one in stored}
+    return [one for one in new if not isinstance(one, SystemMessage) and not is_transient(one) and one.id not in known]
+
+
+class Memory(Filter):
+    """Reads for each model call, and writes when the turn has its answer: a turn that fails leaves nothing."""
+
+    def __init__(
+        self, name: str, history: Histories, window: int | None, conversation: Callable[[Context], str | None] | None
+    ) -> None:
+        super().__init__(name)
+        if hasattr(history, "add_messages") or not callable(history):
+            raise ConfigurationError(
+                f"filter {name!r}: history is a function that gives the history of a conversation, not {history!r}"
+            )
+        if window is not None:
+            Bounds(window, None, 1.0, None).check(name)
+        if conversation is not None and (not callable(conversation) or is_async(conversation)):
+            raise ConfigurationError(f"filter {name!r}: conversation is a def that takes the context and gives a name")
+        self._history = history
+        self._window = window
+        self._conversation = conversation
+
+    def around_turn(self, request: TurnRequest, state: Any, next: Callable[[TurnRequest], Completed]) -> Completed:
+        """Remember what the thread would keep of the turn."""
+        result = next(request)
+        history = self._of(request.context)
+        added = [] if history is None else current_frame.get().run.added(result)
+        if history is not None and (new := to_remember(added, _read(history))):
+            call(history.add_messages, history.aadd_messages, new)
+        return result
+
+    def around_chat(self, request: ChatRequest, state: Any, next: Callable[[ChatRequest], ChatReply]) -> ChatReply:
+        """Show what is remembered."""
+        history = None if request.aside else self._of(request.context)
+        if history is None:
+            return next(request)
+        return next(request.replace(messages=windowed(joined(_read(history), request.messages), self._window)))
+
+    def _of(self, context: Context) -> History | None:
+        name = context.thread if self._conversation is None else self._conversation(context)
+        if not name:
+            return None
+        history = self._history(name)
+        history = wait(history) if inspect.isawaitable(history) else history
+        if not hasattr(history, "aadd_messages"):
+            raise ConfigurationError(
+                f"filter {self.name!r}: the history of a conversation is a BaseChatMessageHistory of LangChain or like "
+                f"one, not {type(history).__name__}"
+            )
+        found: History = history
+        return found
+
+
+def _read(history: History) -> list[BaseMessage]:
+    return call(lambda: list(history.messages), history.aget_messages)
+
+
+def memory(
+    history: Histories,
+    window: int | None = None,
+    *,
+    conversation: Callable[[Context], str | None] | None = None,
+    name: str = "memory",
+) -> Filter:
+    """Remember conversations in `history(conversation)`, any `BaseChatMessageHistory`, or `SQLCheckpointer.history`.
+
+    Stands first in the list. The model reads what is remembered in front of what the thread has, each message once, and
+    of all that the last `window` messages (calls with their results; the question of the turn in any case). When the
+    turn has its answer, what the thread would keep of it is added, once by message id: its question, calls with
+    results, the answer; no system prompts. `conversation(context)` names the conversation, by default the thread; where
+    it gives None nothing is read or added. Raises ConfigurationError.
+    """
+    return Memory(name, history, window, conversation)
