@@ -269,6 +269,16 @@ def test_what_is_neither_yes_nor_no_fails_the_turn(drive: Drive, said: Any) -> N
     assert isinstance(failure.value.__cause__, TypeError)
 
 
+def test_a_model_that_gives_several_answers_is_refused(drive: Drive) -> None:
+    """SO-15: one would be judged, and the others nobody saw."""
+
+    class Several(ScriptedModel):
+        n: int = 2
+
+    with pytest.raises(ConfigurationError, match="n=2"):
+        drive(Agent(Several(["good"]), filters=[filters.validate_answer(is_good)])).start("go")
+
+
 def test_a_check_that_crashes_fails_the_turn(drive: Drive) -> None:
     """It is not taken for an answer that is valid, nor for one that is not."""
 

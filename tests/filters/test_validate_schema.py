@@ -16,7 +16,16 @@ from pydantic import BaseModel, Field, TypeAdapter, field_validator
 from scenes import Desk, asks, call, heard
 from typing_extensions import TypedDict
 
-from scallion import Agent, Completed, ConfigurationError, ValidationFailed, around_turn, filters, pause
+from scallion import (
+    Agent,
+    Completed,
+    ConfigurationError,
+    SQLCheckpointer,
+    ValidationFailed,
+    around_turn,
+    filters,
+    pause,
+)
 from scallion.filters.native_output import is_offered, is_portable
 from scallion.testing import ScriptedModel
 
@@ -246,8 +255,8 @@ def test_a_validator_of_the_model_has_its_say() -> None:
     assert "/n: Value error, it has to be even; it is 1" in heard(model.calls[1])[-1][1]
 
 
-@pytest.mark.parametrize("kind", ["a model", "aliases", "a list", "a dataclass", "a TypedDict", "a scalar"])
-def test_what_was_parsed_survives_a_pause_of_an_outer_filter(drive: Drive, any_saver: Any, kind: str) -> None:
+@pytest.mark.parametrize("kind", ["aliases", "a list", "a scalar"])
+def test_what_was_parsed_survives_a_pause_of_an_outer_filter(drive: Drive, sql: SQLCheckpointer, kind: str) -> None:
     """It is kept as JSON, and is of its type again in the process that resumes."""
     schema, text, value = TYPES[kind]
     seen = []
@@ -261,7 +270,7 @@ def test_what_was_parsed_survives_a_pause_of_an_outer_filter(drive: Drive, any_s
 
     def agent(*replies: str) -> Agent:
         stack = [release, filters.validate_schema(schema)]
-        return Agent(ScriptedModel(list(replies)), filters=stack, checkpointer=any_saver)
+        return Agent(ScriptedModel(list(replies)), filters=stack, checkpointer=sql)
 
     drive(agent(text)).start("go", thread="t")
     done = completed(drive(agent()).resume("t", {"type": "approve"}))

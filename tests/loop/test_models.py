@@ -198,3 +198,30 @@ def test_what_the_model_raises_is_a_model_error_of_a_kind_with_its_cause(
     assert caught.value.kind == kind
     assert isinstance(caught.value.__cause__, type(error))
     assert str(error) not in str(caught.value)
+
+
+def test_settings_reach_the_client_with_the_tools_and_are_those_of_the_call(drive: Drive) -> None:
+    """Some settings change the form of the tools, so that the client has to see both at once; no call gets old ones."""
+    given: list[dict[str, Any]] = []
+
+    class Client(ScriptedModel):
+        """A client whose tools depend on a setting."""
+
+        def bind_tools(self, tools: Any, *, exact: int = 0, **kwargs: Any) -> Any:
+            given.append({"exact": exact, **kwargs})
+            return super().bind_tools(tools, **kwargs)
+
+    @around_chat
+    def setting(request: Any, state: Any, next: Any) -> Any:
+        next(request)
+        next(request.replace(settings={"exact": 1, "temperature": 0}))
+        return next(request.replace(settings={"exact": 1, "temperature": 2}, tool_choice="send"))
+
+    model = Client(["one", "two", "three"])
+    drive(Agent(model, tools=[Log().tool("send")], filters=[setting])).start("go")
+    assert given == [
+        {"exact": 0},
+        {"exact": 1, "temperature": 0},
+        {"exact": 1, "temperature": 2, "tool_choice": "send"},
+    ]
+    assert [one.get("temperature") for one in model.settings] == [None, 0, 2]

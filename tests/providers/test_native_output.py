@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from langchain_core.tools import tool
 
-from scallion import Agent, Completed, filters
+from scallion import Agent, Completed, ModelError, filters
 
 from .clients import PROTOCOLS, client
 from .desk import MODES, Ledger, ask
@@ -142,3 +142,22 @@ def test_a_client_without_a_profile_is_not_asked(provider: FakeProvider, protoco
     agent = Agent(client(protocol, provider.url), filters=[filters.validate_schema(SCHEMA)])
     assert agent.invoke("Where is it?").parsed == {"order": 1042, "state": "delivered"}
     assert schema_of(provider.bodies[0]) is None
+
+
+@pytest.mark.parametrize("protocol", ["responses", "messages", "chat"])
+@in_every_mode
+def test_an_answer_that_was_cut_off(provider: FakeProvider, protocol: str, mode: str) -> None:
+    """It is not valid, and the model is asked again; the client of Chat Completions raises."""
+    cut = saying(protocol, GOOD[:20])
+    text = json.dumps(cut.events).replace('"stop_reason": "end_turn"', '"stop_reason": "max_tokens"')
+    cut = Stream(json.loads(text.replace('"finish_reason": "stop"', '"finish_reason": "length"')))
+    agent = agent_of(protocol, provider.url, [])
+    if protocol == "chat":
+        provider.play(cut)
+        with pytest.raises(ModelError) as failure:
+            ask(agent, mode, "Where is it?")
+        assert failure.value.kind == "semantic"
+        return
+    provider.play(cut, saying(protocol, GOOD, 2))
+    result, _ = ask(agent, mode, "Where is it?")
+    assert (result.parsed["order"], result.attempts) == (1042, 2)

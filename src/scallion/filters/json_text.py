@@ -58,7 +58,8 @@ class Found:
 def parse(text: str) -> Any:
     """The value of a text that is JSON and nothing else (RFC 8259), but for a byte order mark; raises NoJSON.
 
-    Numbers keep their digits: what no float can hold is refused, as are half surrogates, which no UTF-8 can hold.
+    Integers keep all their digits. A number that no float can hold is refused, and half a surrogate pair, which no
+    UTF-8 can hold.
     """
     body = text.removeprefix("\ufeff").strip(WHITESPACE)
     if not body:

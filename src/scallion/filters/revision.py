@@ -12,10 +12,14 @@ from scallion.errors import ConfigurationError, ValidationFailed
 from scallion.filters.filter import Filter
 from scallion.filters.journal import current_frame
 from scallion.filters.replies import ENDED
-from scallion.values import Completed, TurnRequest
+from scallion.values import ChatReply, ChatRequest, Completed, TurnRequest
 
-REFUSED = frozenset({"content_filter", "content_filtered", "refusal", "safety", "prohibited_content", "blocklist"})
-"""How a model call ends that was refused, by the names of Scallion, OpenAI, Anthropic and Google, in small letters."""
+REFUSED = frozenset(
+    """
+    content_filtered content_filter refusal guardrail_intervened safety prohibited_content blocklist recitation
+    """.split()
+)
+"""How a model call ends that was refused, in small letters: by Scallion, OpenAI, Anthropic, Amazon and Google."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +33,9 @@ class Verdict:
 
 
 def is_final(message: AIMessage) -> bool:
-    """Whether asking again makes no sense: the model or a guard refused, or a tool gave the answer."""
+    """Whether asking again makes no sense: the model or a guard refused, or a tool or a filter gave the answer."""
     meta = message.response_metadata
-    ends = (str(meta.get(name, "")).lower() for name in ("finish_reason", "stop_reason"))
+    ends = (str(meta.get(name, "")).lower() for name in ("finish_reason", "stop_reason", "stopReason"))
     blocks = message.content if isinstance(message.content, list) else ()
     return (
         bool(meta.get("return_direct") or meta.get(ENDED) or message.additional_kwargs.get("refusal"))
@@ -79,6 +83,14 @@ class Revision(Filter):
             retries += 1
             result = next(self._again(request, result, verdict))
         return result.replace(parsed=verdict.parsed)
+
+    def around_chat(self, request: ChatRequest, state: Any, next: Any) -> ChatReply:
+        """Pass, where the model gives one answer: of several, one would be judged and the others lost."""
+        answers = request.settings.get("n", getattr(request.model, "n", None))
+        if isinstance(answers, int) and answers > 1:
+            raise ConfigurationError(f"filter {self.name!r}: it judges one answer, and the model gives n={answers}")
+        reply: ChatReply = next(request)
+        return reply
 
     def _verdict(self, result: Completed) -> Verdict:
         if is_final(result.message):

@@ -64,9 +64,9 @@ class ValidateSchema(Revision):
 
     def around_chat(self, request: ChatRequest, state: Any, next: Callable[[ChatRequest], ChatReply]) -> ChatReply:
         """Ask the provider for the form, where it has that."""
-        if self._format is None or request.aside or not self._is_asked(request):
-            return next(request)
-        return next(request.replace(settings={**self._format, **request.settings}))
+        if self._format is not None and not request.aside and self._is_asked(request):
+            request = request.replace(settings={**self._format, **request.settings})
+        return super().around_chat(request, state, next)
 
     def _is_asked(self, request: ChatRequest) -> bool:
         return self._native or (request.model is not None and is_offered(request.model, request.tools))
