@@ -6,13 +6,13 @@ import dataclasses
 import json
 from collections.abc import Callable
 from datetime import date
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired, Self
 
 import pytest
 from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from modes import Drive, Outcome, delivered
-from pydantic import BaseModel, Field, TypeAdapter, field_validator
+from pydantic import BaseModel, Field, TypeAdapter, field_validator, model_validator
 from scenes import Desk, asks, call, heard
 from typing_extensions import TypedDict
 
@@ -255,6 +255,41 @@ def test_a_validator_of_the_model_has_its_say() -> None:
     assert "/n: Value error, it has to be even; it is 1" in heard(model.calls[1])[-1][1]
 
 
+def test_a_validator_of_the_whole_model_has_its_say_too() -> None:
+    """Also where what it complains of is no JSON any more."""
+
+    class Span(BaseModel):
+        begin: date
+        end: date
+
+        @model_validator(mode="after")
+        def is_a_span(self) -> Self:
+            if self.end < self.begin:
+                raise ValueError("it ends before it begins")
+            return self
+
+    class Trip(BaseModel):
+        span: Span
+
+    done, model = answered(
+        '{"span": {"begin": "2026-02-01", "end": "2026-01-01"}}',
+        '{"span": {"begin": "2026-01-01", "end": "2026-02-01"}}',
+        schema=Trip,
+    )
+    assert done.parsed.span.end == date(2026, 2, 1)
+    assert "/span: Value error, it ends before it begins" in heard(model.calls[1])[-1][1]
+
+
+def test_an_answer_that_is_nested_too_deeply_for_a_type() -> None:
+    """It is not valid, and crashes nothing."""
+
+    class Node(BaseModel):
+        inner: Node | None = None
+
+    done, _ = answered('{"inner":' * 600 + "null" + "}" * 600, '{"inner": null}', schema=Node)
+    assert (done.parsed, done.attempts) == (Node(), 2)
+
+
 @pytest.mark.parametrize("kind", ["aliases", "a list", "a scalar"])
 def test_what_was_parsed_survives_a_pause_of_an_outer_filter(drive: Drive, sql: SQLCheckpointer, kind: str) -> None:
     """It is kept as JSON, and is of its type again in the process that resumes."""
@@ -326,6 +361,14 @@ def test_the_provider_is_asked_for_the_form_where_it_can() -> None:
     assert asked_for(filters.validate_schema(SCHEMA), Desk().tools, **OFFERS) == [True, True]
     assert asked_for(filters.validate_schema(SCHEMA, native=False), **OFFERS) == [False]
     assert asked_for(filters.validate_schema(SCHEMA, native=True)) == [True]
+
+
+def test_each_model_is_asked_in_its_own_way() -> None:
+    """One that takes the place of another may have no form, wherever the filters stand."""
+    first, second = ScriptedModel([TimeoutError("slow")], **OFFERS), ScriptedModel([GOOD])
+    stack = [filters.validate_schema(SCHEMA), filters.fallback(second)]
+    assert Agent(first, filters=stack).invoke("go").parsed == {"id": 1, "state": "open"}
+    assert ["response_format" in one.settings[0] for one in (first, second)] == [True, False]
 
 
 def test_what_the_settings_say_already_stays() -> None:

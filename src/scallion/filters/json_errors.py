@@ -86,7 +86,7 @@ def _full(value: Any) -> str:
 
 def short(value: Any) -> str:
     """The value in JSON, cut off where it is long."""
-    text = _full(value)
+    text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= LONGEST else text[:LONGEST] + "…"
 
 

@@ -23,7 +23,8 @@ class PythonType:
         try:
             self._adapter: TypeAdapter[Any] = kind if isinstance(kind, TypeAdapter) else TypeAdapter(kind)
         except Exception as error:  # pydantic raises what it finds: TypeError, NameError, errors of its own
-            raise ConfigurationError(f"pydantic cannot make a type of {kind!r}: {type(error).__name__}") from error
+            reason = str(error).partition("\n")[0] or type(error).__name__
+            raise ConfigurationError(f"pydantic cannot make a type of {kind!r}: {reason}") from error
         self.json_schema = self._json_schema()
 
     def _json_schema(self) -> Mapping[str, Any] | None:
@@ -41,6 +42,8 @@ class PythonType:
         """What is wrong with the data, at most so much of it; and the value of the type, if nothing is."""
         try:
             return [], self.load(data)
+        except RecursionError:
+            return ["#: it is nested too deeply"], None
         except ValidationError as error:
             return [_told(one) for one in islice(error.errors(include_url=False), most)], None
 

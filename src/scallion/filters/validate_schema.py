@@ -46,7 +46,12 @@ def judge(found: Sequence[Found], form: Form, most: int | None) -> Verdict:
 
 
 class ValidateSchema(Revision):
-    """The filter. `schema` is the JSON Schema of the answer, for a system prompt; None for a type that has none."""
+    """The filter. `schema` is the JSON Schema of the answer, for a system prompt; None for a type that has none.
+
+    Around a model call it stands innermost: what a provider can be asked for goes by the model that is called.
+    """
+
+    innermost = ("chat",)
 
     def __init__(
         self, form: Form, *, name: str, max_errors: int | None, code_fence: bool, native: bool | None, **options: Any
