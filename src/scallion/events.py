@@ -60,7 +60,10 @@ class ToolCallDelta:
 
 @dataclass(frozen=True, slots=True)
 class Retracted:
-    """The tokens of this model call do not stand: what follows replaces them."""
+    """The tokens of this model call do not stand: what follows replaces them.
+
+    If it broke off (there is no `ModelFinished` of it), its pieces of reasoning and tool calls do not stand either.
+    """
 
     call: str
 

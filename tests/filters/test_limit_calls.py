@@ -303,6 +303,14 @@ class TestFlow:
         result, _ = drive(agent).resume("t", approve())
         assert result.answer == "ok"
 
+    @pytest.mark.parametrize("exit", ["error", "finish"])
+    def test_no_retry_waits_for_a_call_that_would_come_too_late(self, drive: Drive, exit: Any) -> None:
+        model = ScriptedModel([LATE])
+        retry, limit = filters.retry_model(initial_delay=60, max_delay=60), filters.limit_calls(seconds=30, exit=exit)
+        with pytest.raises(ModelError) as caught:
+            drive(build(model, Log(), retry, limit)).start("go")
+        assert caught.value.__cause__ is LATE
+
 
 class Clock:
     """A clock that stands still unless it is moved."""

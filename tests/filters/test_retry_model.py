@@ -27,6 +27,7 @@ from scallion import (
     Paused,
     Retracted,
     Token,
+    ToolCallDelta,
     approve,
     around_chat,
     compose,
@@ -274,6 +275,17 @@ class TestStreams:
         model = ScriptedModel([half, asks(call("look", order=2)), "Here."])
         result, _ = drive(Agent(model, tools=[desk.look()], filters=[filters.retry_model(**QUICK)])).start("where?")
         assert (result.answer, desk.ran) == ("Here.", ["look 2"])
+
+    def test_pieces_of_a_call_alone_are_taken_back_too(self, drive: Drive) -> None:
+        half = BreaksOff(asks(call("look", order=1234567890)), GONE, chunks=2)
+        model = ScriptedModel([half, asks(call("look", order=2)), "Here."])
+        agent = Agent(model, tools=[Desk().look()], filters=[filters.retry_model(**QUICK)])
+        _, events = drive(agent).start("where?")
+        gone = [one.call for one in events if isinstance(one, Retracted)]
+        if events:
+            assert gone == [next(one.call for one in events if isinstance(one, ToolCallDelta))]
+            standing = [one for one in events if isinstance(one, ToolCallDelta) and one.call not in gone]
+            assert "".join(one.args or "" for one in standing) == '{"order": 2}'
 
 
 class TestPauses:

@@ -95,6 +95,7 @@ class LimitCalls(Filter):
     def around_chat(self, request: ChatRequest, state: Any, next: Any) -> Any:
         """Make the call if there is room for it, and count it."""
         call = _Call(self, request, state)
+        call.bound_waits()
         if call.is_stopped or any(call.is_cut_by(limit) for limit in ("model_calls", *FLOW)):
             stopped = call.exceeded(state["stopped"][1])
             if request.aside:  # another filter asks for itself, and goes on without an answer
@@ -108,6 +109,7 @@ class LimitCalls(Filter):
     def around_tool(self, request: ToolRequest, state: Any, next: Any) -> Any:
         """Run the call if there is room for it behind those of its batch that come before it, and count it."""
         call, tool = _Call(self, request, state), request.call["name"]
+        call.bound_waits()
         before = {"tool_calls": _position(request), f"tool_calls:{tool}": _position(request, tool)}
         if self.exit != "ask":  # a person is asked about those once, before the next model call
             before |= dict.fromkeys(FLOW, 0)
@@ -184,6 +186,12 @@ class _Call:
         """The error for this limit. What others of the batch take up counts as used."""
         allowed = self._allowed(limit)
         return LimitExceeded(limit, max(self._used(limit), allowed), allowed, self._owner.scope)
+
+    def bound_waits(self) -> None:
+        """Let no retry wait for a call that would come too late."""
+        clock = current_frame.get().run.clock
+        if clock is not None and "seconds" in self._owner.limits and self._owner.exit != "ask":
+            clock.end_at(self._allowed("seconds") - self.time()[0])
 
     def time(self) -> list[Any]:
         """The time of the turns, now."""

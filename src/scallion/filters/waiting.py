@@ -21,6 +21,9 @@ class Clock(Protocol):
     def seconds_left(self) -> float | None:
         """How long it may still be, None where nothing limits it; raises where the turn is to stop."""
 
+    def end_at(self, seconds: float) -> None:
+        """Let nothing wait beyond the time when it has been active for so long."""
+
 
 def seconds_left() -> float | None:
     """How long the turn may still be active; None where nothing limits it. Raises where the turn is to stop."""

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from langchain_core.messages import SystemMessage
 
 from scallion.errors import LimitExceeded
-from scallion.events import Event, Retracted, Token
+from scallion.events import Event, Reasoning, Retracted, Token, ToolCallDelta
 from scallion.filters.tokens import Pipeline, TokenTransform
 from scallion.loop.state import Limits
 from scallion.values import EMPTY, Context
@@ -137,6 +137,7 @@ class Budget:
         self._limits = limits
         self._stored = counts
         self.invocation = invocation
+        self._ends = limits.seconds
         self.prompts = prompts
         """The system prompts that the model call puts in front."""
         self.made: dict[str, float] = {}
@@ -169,7 +170,11 @@ class Budget:
         """How long the turn may still be active; None where there is no limit. Raises Cancelled where it is to stop."""
         if self.invocation.is_stopped:
             raise Cancelled
-        return None if self._limits.seconds is None else self._limits.seconds - self.seconds()
+        return None if self._ends is None else self._ends - self.seconds()
+
+    def end_at(self, seconds: float) -> None:
+        """Let nothing wait beyond the time when the turn has been active for so long."""
+        self._ends = seconds if self._ends is None else min(self._ends, seconds)
 
     def limit_on_tool(self, position: int) -> str | None:
         """The limit that cuts off the call at this place of its batch, if one does."""
@@ -220,6 +225,8 @@ class Delivery:
         self._emit = emit
         self._call: str | None = None
         self._delivered = False
+        self._is_half = False
+        """Whether pieces of another kind than text were delivered of a call that has not ended."""
         self._raw: list[str] = []
         self._pipeline: Pipeline | None = None
 
@@ -241,8 +248,14 @@ class Delivery:
             self._raw.append(text)
             self._pipeline.push(Token(text, meta or {}, self._call or ""))
 
+    def add(self, piece: Reasoning | ToolCallDelta) -> None:
+        """Deliver a piece of another kind, which stands when its call has come to its end."""
+        self._is_half = True
+        self._emit(piece)
+
     def end(self) -> None:
         """The text is whole: flush the transforms."""
+        self._is_half = False
         if self._pipeline is not None:
             self._pipeline.close()
             self._pipeline = None
@@ -264,11 +277,11 @@ class Delivery:
 
     def keep(self) -> None:
         """What was delivered stands for good: a later model call adds to it."""
-        self._call, self._delivered, self._raw = None, False, []
+        self._call, self._delivered, self._is_half, self._raw = None, False, False, []
 
     def retract(self) -> None:
         """Take back what was delivered and did not stand."""
-        if self._delivered and self._call is not None:
+        if (self._delivered or self._is_half) and self._call is not None:
             self._emit(Retracted(self._call))
         self._pipeline = None
         self.keep()

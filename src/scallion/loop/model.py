@@ -161,6 +161,7 @@ class _Stream:
     def __init__(self, here: Invocation) -> None:
         self._emit = here.emit or (lambda event: None)
         self._delivery = here.delivery
+        self._add = here.delivery.add if here.delivery is not None else self._emit
         self._chunks: list[AIMessageChunk] = []
         self._whole: AIMessage | None = None
         self._call = ""
@@ -202,11 +203,11 @@ class _Stream:
             return
         self._chunks.append(chunk)
         if thought := reasoning(chunk):
-            self._emit(Reasoning(thought, {}, self._call))
+            self._add(Reasoning(thought, {}, self._call))
         if self._delivery is not None and (text := str(chunk.text)):
             self._delivery.push(text)
         for delta in chunk.tool_call_chunks:
-            self._emit(ToolCallDelta(self._call, delta.get("index"), delta["id"], delta["name"], delta["args"]))
+            self._add(ToolCallDelta(self._call, delta.get("index"), delta["id"], delta["name"], delta["args"]))
 
     def _take_whole(self, message: AIMessage) -> None:
         """A model that cannot stream gives its message in one piece."""
@@ -214,7 +215,7 @@ class _Stream:
         if self._delivery is not None and (text := str(message.text)):
             self._delivery.push(text)
         for index, call in enumerate(message.tool_calls):
-            self._emit(ToolCallDelta(self._call, index, call["id"], call["name"], json.dumps(call["args"])))
+            self._add(ToolCallDelta(self._call, index, call["id"], call["name"], json.dumps(call["args"])))
 
 
 def reasoning(chunk: AIMessageChunk) -> str:
