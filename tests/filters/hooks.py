@@ -41,3 +41,22 @@ def noting(place: str, layer: str, notes: list[str]) -> Filter:
 
     made: Filter = BEFORE_AND_AFTER[place](hook, name=f"{place}_{layer}")
     return made
+
+
+class Sheriff:
+    """A message filter that drops messages with the word."""
+
+    def __init__(self, word: str = "bad") -> None:
+        self.word = word
+
+    def filter(self, message: Any) -> Any:
+        """None where the word is."""
+        return None if self.word in message.text else message
+
+
+class SlowSheriff(Sheriff):
+    """The same as `async def`."""
+
+    async def filter(self, message: Any) -> Any:  # type: ignore[override]
+        """None where the word is."""
+        return super().filter(message)

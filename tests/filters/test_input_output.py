@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from modes import Drive, delivered
 from scenes import Desk, asks, call, heard
-from tests.filters.hooks import of_colour
+from tests.filters.hooks import Sheriff, SlowSheriff, of_colour
 
 from scallion import (
     Agent,
@@ -259,25 +259,6 @@ def test_an_answer_that_ended_the_turn_is_not_validated_and_asked_for_again() ->
         for onion in ([check, end], [end, check]):
             model = ScriptedModel([])
             assert Agent(model, filters=onion).invoke("q").answer == "No."
-
-
-class Sheriff:
-    """A message filter that drops messages with the word."""
-
-    def __init__(self, word: str = "bad") -> None:
-        self.word = word
-
-    def filter(self, message: Any) -> Any:
-        """None where the word is."""
-        return None if self.word in message.text else message
-
-
-class SlowSheriff(Sheriff):
-    """The same as `async def`."""
-
-    async def filter(self, message: Any) -> Any:  # type: ignore[override]
-        """None where the word is."""
-        return super().filter(message)
 
 
 @pytest.mark.parametrize("kind", [Sheriff, SlowSheriff])

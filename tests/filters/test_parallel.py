@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from modes import Drive
-from tests.filters.test_input_output import Sheriff, SlowSheriff
+from scenes import Desk, asks, call
+from tests.filters.hooks import Sheriff, SlowSheriff
 
 from scallion import Agent, ConfigurationError, FilterError, LimitExceeded, Limits, filters, pause
 from scallion.filters import break_with, filter_input, filter_output, llm, run_parallel
@@ -196,3 +197,11 @@ def test_what_is_no_check_is_refused(drive: Drive, runs: Any) -> None:
 def test_an_empty_list_checks_nothing(drive: Drive, runs: Any) -> None:
     assert drive(Agent(ScriptedModel(["ok"]), filters=[runs()])).start("q")[0].answer == "ok"
     assert filters.run_parallel is run_parallel
+
+
+def test_nothing_is_done_before_the_checks_have_let_it_pass(drive: Drive, runs: Any) -> None:
+    """A neighbour's model, quicker than the check, had its tool run although the check failed."""
+    desk = Desk()
+    model = ScriptedModel([asks(call("refund", order=1))])
+    agent = Agent(model, tools=desk.tools, filters=[runs(abreaks("No.", 0.02))])
+    assert (drive(agent).start("q")[0].answer, model.calls, desk.ran) == ("No.", [], [])
