@@ -259,6 +259,29 @@ def test_feedback_of_a_filter_outside_is_no_new_input(drive: Drive) -> None:
     assert drive(Agent(model, filters=stack)).start("hi")[0].answer == "a flower"
 
 
+def test_a_refusal_is_not_validated_as_an_answer(drive: Drive) -> None:
+    """Defect 23: the refusal was found wanting, and the loop was entered again, to be refused again."""
+    judged: list[str] = []
+    stack = [filters.validate_answer(lambda result: judged.append(result.answer) or "no"), filters.safeguard(["bomb"])]
+    result, _ = drive(Agent(ScriptedModel(), filters=stack)).start("a bomb")
+    assert blocked(result)
+    assert result.attempts == 1
+    assert judged == []
+
+
+def test_the_verdict_is_waited_for_before_the_model_is_asked(drive: Drive) -> None:
+    """FLT-08: a check beside the model comes too late where the model is quicker, and a tool has run by then."""
+
+    async def slowly(text: str) -> bool:
+        await asyncio.sleep(0.01)
+        return True
+
+    desk, model = Desk(), ScriptedModel([asks(call("refund", order=1)), "done"])
+    agent = Agent(model, tools=desk.tools, filters=[filters.safeguard(classifier=slowly)])
+    assert blocked(drive(agent).start("go")[0])
+    assert (model.calls, desk.ran) == ([], [])
+
+
 def test_the_bare_graph_is_guarded_too(memory: Any) -> None:
     """Where nothing stands around the turn, the first model call of a turn checks what is behind the last answer."""
     model = ScriptedModel([asks(call("mail", to="bomb squad")), "sent", "hello"])

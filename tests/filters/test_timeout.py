@@ -249,6 +249,8 @@ def test_time_that_a_person_takes_does_not_count(drive: Drive, sql: Any) -> None
 
 
 def test_a_tool_that_asks_pauses_and_goes_on(drive: Drive, memory: Any) -> None:
+    """FLT-14: the pause passes a layer that awaits the call."""
+
     @tool
     def ask(order: int) -> str:
         """Ask."""

@@ -206,11 +206,16 @@ class OpenStarts:
         """Go on with characters of which the first has this place."""
         step, start = self._automaton.step, self._automaton.start
         for at, character in enumerate(text, place):
-            went_on = [(since, step(threads, character)) for since, threads in self._open]
-            went_on.append((at, step(start, character)))
-            self._open = [one for one in went_on if one[1].alive]
-            if len(self._open) > 1:
-                self._open = list(self._apart())
+            begun = start.steps.get(character) or step(start, character)
+            if self._open:
+                went_on = [(since, step(threads, character)) for since, threads in self._open]
+                if all(threads is not begun for _, threads in went_on):
+                    went_on.append((at, begun))
+                self._open = [one for one in went_on if one[1].alive]
+                if len(self._open) > 1:
+                    self._open = list(self._apart())
+            elif begun.alive:
+                self._open = [(at, begun)]
 
     def _apart(self) -> Iterable[tuple[int, Threads]]:
         seen: set[int] = set()

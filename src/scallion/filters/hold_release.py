@@ -132,7 +132,7 @@ def hold_release(
     if max_seconds is not None and not _is_number(max_seconds, int, float):
         raise ConfigurationError(f"filter {name!r}: max_seconds is a number of seconds above 0, not {max_seconds!r}")
     gate = Gate(check, window, max_chars, max_seconds)
-    return Filter(name, token_transform=TokenTransform(gate.step, flush=gate.flush))
+    return Filter(name, token_transform=TokenTransform(gate.step, flush=gate.flush, may_wait=True))
 
 
 def _is_number(value: Any, *kinds: type) -> bool:

@@ -20,12 +20,14 @@ class TokenTransform:
     """`step(Token, state) -> (tokens, state)` for each piece, `flush(state) -> tokens` at the end of the text.
 
     Both may be `def` or `async def`. Tokens may be given as `Token` or as text, which keeps the meta of the piece it
-    came from. `init` is the state that each model stream starts from.
+    came from. `init` is the state that each model stream starts from. `may_wait` is for a `def` that waits for
+    something asynchronous (`bridge.wait`, or by returning an awaitable).
     """
 
     step: Callable[[Token, Any], Any]
     init: Any = None
     flush: Callable[[Any], Any] | None = None
+    may_wait: bool = False
 
 
 class Pipeline:

@@ -15,6 +15,7 @@ from langchain_core.messages import SystemMessage
 
 from scallion.errors import LimitExceeded
 from scallion.events import Event, Reasoning, Retracted, Token, ToolCallDelta
+from scallion.filters.filter import is_async
 from scallion.filters.tokens import Pipeline, TokenTransform
 from scallion.loop.state import Limits
 from scallion.values import EMPTY, Context
@@ -222,6 +223,8 @@ class Delivery:
         self._holds = holds
         """Whether nothing is delivered before the turn has come to its answer."""
         self._transforms = transforms
+        self.may_wait = any(one.may_wait or is_async(one.step) or is_async(one.flush) for _, one in transforms)
+        """Whether a piece may have to wait for a transform: on a running loop it is pushed through `bridge.spawn`."""
         self._emit = emit
         self._call: str | None = None
         self._delivered = False
@@ -229,11 +232,6 @@ class Delivery:
         """Whether pieces of another kind than text were delivered of a call that has not ended."""
         self._raw: list[str] = []
         self._pipeline: Pipeline | None = None
-
-    @property
-    def may_wait(self) -> bool:
-        """Whether a piece may have to wait for a transform: on a running loop it is pushed through `bridge.spawn`."""
-        return bool(self._transforms)
 
     def begin(self) -> str:
         """Start the text of a model call and return the call's name; what was delivered before it is retracted."""
