@@ -500,6 +500,24 @@ class TestPauses:
             drive(agent).resume("t", respond("yes"))
         assert (caught.value.used, len(model.calls), len(log)) == (3, 3, 3)
 
+    def test_a_limit_in_a_batch_that_paused_is_raised_when_the_batch_is_done(self, drive: Drive, memory: Any) -> None:
+        def one() -> Agent:
+            stack = [filters.approval({"send": True}), filters.limit_calls(tools={"look": 1})]
+            return build([batch("look", "look", "send"), "ok"], log, *stack, saver=memory)
+
+        log = Log()
+        paused, _ = drive(one()).start("go", thread="t")
+        assert isinstance(paused, Paused)
+        with pytest.raises(LimitExceeded) as caught:
+            drive(one()).resume("t", approve())
+        assert (caught.value.limit, log) == ("tool_calls:look", ["look 0", "send 2"])
+
+    def test_the_bare_graph_keeps_it_too(self) -> None:
+        log = Log()
+        agent = build([batch("look", "look"), "ok"], log, filters.limit_calls(tools=1, exit="finish"))
+        kept = agent.graph.invoke({"messages": [HumanMessage("go")]})["messages"]
+        assert (kept[-1].response_metadata["limit"], log) == ("tool_calls", ["look 0"])
+
     def test_a_batch_that_paused_is_counted_once(self, drive: Drive, memory: Any) -> None:
         log = Log()
         stack = [filters.approval({"send": True}), filters.limit_calls(tools=4)]

@@ -97,10 +97,7 @@ class LimitCalls(Filter):
         call = _Call(self, request, state)
         call.bound_waits()
         if call.is_stopped or any(call.is_cut_by(limit) for limit in ("model_calls", *FLOW)):
-            stopped = call.exceeded(state["stopped"][1])
-            if request.aside:  # another filter asks for itself, and goes on without an answer
-                raise ModelError("semantic", f"not asked: {stopped}")
-            return ChatReply(self._final(stopped))
+            return ChatReply(self._final(call.exceeded(state["stopped"][1]), aside=request.aside))
         state.update(used={"model_calls": 1})  # at once: one that fails was made too
         reply: ChatReply = next(request)
         used = self._used_by(reply.message, request.model)
@@ -118,7 +115,12 @@ class LimitCalls(Filter):
                 return _not_run(request, call.exceeded(limit))
         return next(request), {"used": {limit: 1 for limit in before if limit in self.limits and limit not in FLOW}}
 
-    def _final(self, stopped: LimitExceeded) -> AIMessage:
+    def _final(self, stopped: LimitExceeded, *, aside: bool) -> AIMessage:
+        """What ends the turn; raises where that is an error, also one of a batch that paused in between."""
+        if self.exit == "error":
+            raise stopped
+        if aside:  # another filter asks for itself, and goes on without an answer
+            raise ModelError("semantic", f"not asked: {stopped}")
         told = {"finish_reason": "limit", "limit": stopped.limit}
         return final(AIMessage(self._answer or f"Stopped: {stopped}.", response_metadata=told))
 
@@ -164,7 +166,7 @@ class _Call:
         return stopped is not None and stopped[0] == self._turn
 
     def is_cut_by(self, limit: str, others: int = 0) -> bool:
-        """Whether there is no room for it, behind so many `others`; raises or pauses where that is what is to be."""
+        """Whether there is no room for it, behind so many `others`; pauses where a person is to say so."""
         owner = self._owner
         if limit not in owner.limits:
             return False
@@ -173,8 +175,6 @@ class _Call:
         if used < self._allowed(limit) and not asked:
             return False
         exceeded = self.exceeded(limit)
-        if owner.exit == "error":
-            raise exceeded
         if owner.exit == "ask" and _goes_on(exceeded):
             room = more_for(max(used, exceeded.allowed), owner.limits[limit])
             self._state.update(more={limit: room})
