@@ -101,6 +101,7 @@ class TestWords:
         assert finder(["бомба"])("БОМБА!")
         assert finder(["βόμβα"])("ΒΌΜΒΑ")
         assert finder(["Straße"])("STRASSE")
+        assert finder(["istanbul"])("\u0130STANBUL")
 
     @pytest.mark.parametrize("words", [[], [""], ["\u200b", " "]])
     def test_nothing_is_never_found(self, words: list[str]) -> None:

@@ -33,36 +33,24 @@ def newest(messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
 
 
 class Safeguard(Filter):
-    """The guard. What came in once is checked around the turn; the model call is the place for every message."""
+    """The guard around the model call: it checks all that the model would read."""
 
     def __init__(
-        self, words: Sequence[str], answer: str, case_sensitive: bool, scope: Scope, classifier: Any, name: str
+        self, words: Sequence[str], answer: str, case_sensitive: bool, classifier: Classifier | None, name: str
     ) -> None:
         super().__init__(name)
         self._has_word = finder(words, case_sensitive=case_sensitive)
         self._answer = answer
-        self._scope = scope
         self._classifier = classifier
 
-    def around_turn(self, request: TurnRequest, state: Any, next: Any) -> Any:
-        """Check what is new in the turn, once: not what a filter outside enters the loop with again."""
-        if self._scope == "new":
-            if not (state.get("passed") or _went_on_before()) and self._blocks(request.messages):
-                message = refusal(self._answer)
-                return Completed(message, [*request.messages, message])
-            state.update(passed=True)
-        return next(request)
-
     def around_chat(self, request: ChatRequest, state: Any, next: Any) -> Any:
-        """Check all that the model would read; what is new only where no turn stands around, in the bare graph."""
+        """Refuse, or ask the model."""
         if not _went_on_before() and self._blocks(self._unchecked(request, state)):
             return ChatReply(refusal(self._answer))
         return next(request), {"passed": True}
 
     def _unchecked(self, request: ChatRequest, state: Any) -> Sequence[BaseMessage]:
-        if self._scope == "every":
-            return request.messages
-        return () if state.get("passed") else newest(request.messages)
+        return request.messages
 
     def _blocks(self, messages: Iterable[BaseMessage]) -> bool:
         """Whether one of the messages may not pass; none is read together with another."""
@@ -77,6 +65,24 @@ class Safeguard(Filter):
         if not isinstance(verdict, bool):
             raise TypeError(f"the classifier gives True or False, not {type(verdict).__name__}")
         return verdict
+
+
+class InputSafeguard(Safeguard):
+    """The guard around the turn: it checks what came in, once, and not what the loop is entered with again.
+
+    In the bare graph, where nothing stands around a turn, its first model call checks what is new.
+    """
+
+    def around_turn(self, request: TurnRequest, state: Any, next: Any) -> Any:
+        """Refuse, or let the turn in."""
+        if not (state.get("passed") or _went_on_before()) and self._blocks(request.messages):
+            message = refusal(self._answer)
+            return Completed(message, [*request.messages, message])
+        state.update(passed=True)
+        return next(request)
+
+    def _unchecked(self, request: ChatRequest, state: Any) -> Sequence[BaseMessage]:
+        return () if state.get("passed") else newest(request.messages)
 
 
 def _went_on_before() -> bool:
@@ -115,7 +121,8 @@ def safeguard(
         raise ConfigurationError(f"filter {name!r}: classifier is a function of a text, not {classifier!r}")
     if not isinstance(failure_response, str) or not failure_response:
         raise ConfigurationError(f"filter {name!r}: failure_response is a text that is not empty")
-    return Safeguard(given, failure_response, case_sensitive, scope, classifier, name)
+    kind = InputSafeguard if scope == "new" else Safeguard
+    return kind(given, failure_response, case_sensitive, classifier, name)
 
 
 def _checked(words: Any, name: str) -> list[str]:

@@ -46,7 +46,7 @@ def _is_unseen(char: str) -> bool:
 _VISIBLE = _Visible()
 _SMALL = {odd: plain for odds, plains in LOOK_ALIKES for odd, plain in zip(odds, plains, strict=True)}
 _CAPITALS = {odd.upper(): plain.upper() for odd, plain in _SMALL.items() if len(odd.upper()) == 1}
-_LATIN = str.maketrans(_CAPITALS | _SMALL)
+_LATIN = str.maketrans({**_CAPITALS, **_SMALL, "\u0307": None})  # the dot that is left of a Turkish capital I
 
 
 def folded(text: str, *, case_sensitive: bool = False) -> str:
