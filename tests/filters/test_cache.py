@@ -35,6 +35,17 @@ def test_the_same_is_asked_once_and_streamed_each_time(drive: Drive, store: InMe
         assert delivered(events) == "The answer is five."
 
 
+def test_a_neighbour_asks_again_where_it_streams(store: InMemoryCache) -> None:
+    """The cache that LangChain has in the model is not looked into by `stream`."""
+    theirs, ours = ScriptedModel(["a", "a"], cache=store), ScriptedModel(["a"])
+    for _ in range(2):
+        list(theirs.stream("?"))
+    agent = Agent(ours, filters=[filters.cache(InMemoryCache())])
+    for _ in range(2):
+        list(agent.stream("?"))
+    assert (len(theirs.calls), len(ours.calls)) == (2, 1)
+
+
 class Sized(ScriptedModel):
     """A model with a parameter."""
 

@@ -62,6 +62,22 @@ def test_tokens_are_counted_by_the_model() -> None:
     assert len(asked) < 12
 
 
+def test_a_counter_that_fails_is_no_reason_to_fail(drive: Drive, caplog: Any) -> None:
+    """That of OpenAI's client loads a vocabulary from the net."""
+
+    class Offline(ScriptedModel):
+        def get_num_tokens_from_messages(self, messages: Any, tools: Any = None) -> int:
+            tried.append(len(messages))
+            raise ConnectionError("a secret")
+
+    tried: list[int] = []
+    result, _ = drive(Agent(Offline(["a"]), filters=[filters.trim(max_tokens=1)])).start("word " * 50)
+    assert result.answer == "a"
+    assert tried == [1]
+    assert "ConnectionError" in caplog.text
+    assert "secret" not in caplog.text
+
+
 def test_tokens_are_counted_by_a_function_of_yours() -> None:
     counted = filters.trim(max_tokens=2, keep=1, count=len)
     one = compose([counted], "chat", lambda request: ChatReply(AIMessage(request.messages[-1].text)))

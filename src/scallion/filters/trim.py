@@ -46,7 +46,8 @@ def trim(
     again: until then the provider's prompt cache holds. A call is never parted from its results, the window begins with
     a person, and the question of the turn and the last message are always in it, even if they alone are too long.
     Leading system messages stay, and are not among `max_messages`. `count(messages) -> int` counts tokens; by default
-    the model does, or `count_tokens_approximately` of langchain-core for one that has no counter of its own.
+    the model does (that of Anthropic asks the provider), and where it has no counter or that fails they are estimated
+    by `count_tokens_approximately` of langchain-core.
     Raises ConfigurationError.
     """
     return Trim(name, Bounds(max_messages, max_tokens, keep, count))

@@ -6,6 +6,8 @@ keep it cached. So a window that is too long is cut to a share of its maximum, a
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,9 +18,11 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.messages.utils import count_tokens_approximately
 
+from scallion.bridge import wait, waits_on_loop
 from scallion.errors import ConfigurationError
 from scallion.filters.filter import is_async
 
+log = logging.getLogger("scallion.filters")
 Block = list[BaseMessage]
 Count = Callable[[list[BaseMessage]], int]
 
@@ -122,7 +126,7 @@ class Bounds:
 
     def start(self, conversation: Conversation, before: str | None, model: Any, front: Sequence[BaseMessage]) -> int:
         """The block at which the window starts: where it did before, as long as that fits. `front` stands before it."""
-        count = self.count or counter_of(model)
+        count = self.count or Counter(model)
 
         def fits(shown: Block, share: float = self.keep) -> bool:
             if self.max_messages is not None and len(shown) > self.max_messages * share:
@@ -136,12 +140,27 @@ class Bounds:
         return conversation.begin(start)
 
 
-def counter_of(model: Any) -> Count:
-    """The model's own counter of tokens; an approximation for one that brings none (GPT-2's would be downloaded)."""
-    kind: Any = type(model)
-    own = "get_num_tokens", "get_num_tokens_from_messages", "get_token_ids"
-    if isinstance(model, BaseChatModel) and any(
-        getattr(kind, name) is not getattr(BaseChatModel, name) for name in own
-    ):
-        return model.get_num_tokens_from_messages
-    return count_tokens_approximately
+class Counter:
+    """Counts tokens for one model call as the model does, or estimates them.
+
+    A counter may ask the provider (Anthropic's does) or load a vocabulary (OpenAI's does), and fail: a turn does not
+    fail for that. That of langchain-core, for models without their own, would load GPT-2's, so it is not used.
+    """
+
+    _OWN = ("get_num_tokens", "get_num_tokens_from_messages", "get_token_ids")
+
+    def __init__(self, model: Any) -> None:
+        kind: Any = type(model)
+        base = BaseChatModel
+        own = isinstance(model, base) and any(getattr(kind, name) is not getattr(base, name) for name in self._OWN)
+        self._own: Count | None = model.get_num_tokens_from_messages if own else None
+
+    def __call__(self, messages: Block) -> int:
+        """The tokens of the messages."""
+        if self._own is not None:
+            try:
+                return wait(asyncio.to_thread(self._own, messages)) if waits_on_loop() else self._own(messages)
+            except Exception as error:
+                log.warning("tokens are estimated, the model's own counter failed: %s", type(error).__name__)
+                self._own = None
+        return count_tokens_approximately(messages)
