@@ -160,6 +160,8 @@ def test_another_draft_is_read_as_what_it_is() -> None:
     """In draft 7 `items` may be a list."""
     schema = {"$schema": "http://json-schema.org/draft-07/schema#", "items": [{"type": "string"}]}
     assert told(schema, [1]) == ["/0: must be of type string, not integer"]
+    schema = {"$schema": "http://json-schema.org/draft-03/schema#", "properties": {"a": {"required": True}}}
+    assert told(schema, {}) == ["/a: must be there"]
 
 
 INVALID = {

@@ -170,8 +170,9 @@ def test_what_a_guard_answers_is_not_asked_again(drive: Drive) -> None:
     def guard(request: Any, state: Any, next: Any) -> ChatReply:
         return ChatReply(AIMessage("No.", response_metadata={"finish_reason": "content_filtered"}))
 
-    agent = Agent(ScriptedModel([]), filters=[filters.validate_answer(is_good), guard])
-    assert completed(drive(agent).start("go")).attempts == 1
+    for refusing in (guard, filters.safeguard(["bomb"])):
+        agent = Agent(ScriptedModel([]), filters=[filters.validate_answer(is_good), refusing])
+        assert completed(drive(agent).start("a bomb")).attempts == 1
 
 
 def test_what_a_tool_returns_directly_is_not_asked_again(drive: Drive) -> None:

@@ -101,7 +101,9 @@ def _type(kinds: Any, value: Any) -> str:
     return f"must be of type {' or '.join(dict.fromkeys(_list(kinds)))}, not {_KINDS.get(type(value), 'null')}"
 
 
-def _required(names: list[str], value: Mapping[str, Any]) -> str:
+def _required(names: Any, value: Any) -> str:
+    if names is True:  # in draft 3 it stands at the property itself
+        return "must be there"
     return f"must have {_names(name for name in names if name not in value)}"
 
 

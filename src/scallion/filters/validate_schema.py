@@ -37,12 +37,15 @@ def judge(found: Sequence[Found], form: Form, most: int | None) -> Verdict:
     """The one value that fits; or what is wrong with the longest, or that several fit."""
     readings = {id(one): read(one, form, most) for one in found}
     fitting = preferred([one for one in found if not readings[id(one)][0]])
-    different = {json.dumps(one.value, sort_keys=True) for one in fitting}
-    if len(different) > 1:
-        return Verdict([f"it holds {len(different)} JSON values that fit: give one"], hint=ONLY_JSON)
+    if (count := _different(fitting)) > 1:
+        return Verdict([f"it holds {count} JSON values that fit: give one"], hint=ONLY_JSON)
     meant = fitting[0] if fitting else max(preferred(found), key=lambda one: one.length)
     errors, value = readings[id(meant)]
     return Verdict(errors, value, ONLY_JSON)
+
+
+def _different(found: Sequence[Found]) -> int:
+    return len({json.dumps(one.value, sort_keys=True) for one in found}) if len(found) > 1 else len(found)
 
 
 class ValidateSchema(Revision):
