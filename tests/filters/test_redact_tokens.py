@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from langchain.agents import create_agent
+from langchain.agents.middleware import PIIMiddleware
 from modes import Driver, delivered
 
 from scallion import Agent, Completed, ConfigurationError, FilterError, Token, around_chat, filters
@@ -274,3 +276,20 @@ def test_what_cannot_be_held_back_exactly_is_refused(pattern: Any, replacement: 
 def test_a_limit_is_a_number_above_zero(max_hold: Any) -> None:
     with pytest.raises(ConfigurationError, match="max_hold"):
         filters.redact_tokens("a", "b", max_hold=max_hold)
+
+
+@pytest.mark.filterwarnings("ignore::langchain_core._api.beta_decorator.LangChainBetaWarning")
+async def test_a_secret_longer_than_any_window_which_langchain_lets_go() -> None:
+    """Its middleware looks back 128 characters, and takes a match that ends there for the whole one."""
+    text = "see https://example.com/" + "a" * 400 + " end"
+
+    async def langchain() -> str:
+        middleware = PIIMiddleware("url", strategy="redact", apply_to_output=True)
+        agent = create_agent(ScriptedModel([text]), tools=[], middleware=[middleware])
+        run = await agent.astream_events({"messages": [("user", "go")]}, version="v3")
+        return "".join([piece async for message in run.messages async for piece in message.text])
+
+    one = filters.redact_tokens(r"https?://\S+", "[REDACTED_URL]")
+    ours = [item async for item in Agent(ScriptedModel([text]), filters=[one]).astream("go")]
+    assert delivered(ours) == "see [REDACTED_URL] end"
+    assert "aaaa" in await langchain()
