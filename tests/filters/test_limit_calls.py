@@ -35,6 +35,7 @@ from scallion import (
     approve,
     around_chat,
     around_tool,
+    around_turn,
     compose,
     filters,
     pause,
@@ -143,6 +144,21 @@ class TestModelCalls:
         with pytest.raises(LimitExceeded):
             drive(build(model, Log(), check, filters.limit_calls(3))).start("go")
         assert len(model.calls) == 3
+
+    def test_they_add_up_over_loops_that_failed(self, drive: Drive, any_saver: Any) -> None:
+        @around_turn
+        def stubborn(request: Any, state: Any, next: Any) -> Any:
+            while True:
+                try:
+                    return next(request)
+                except ModelError:
+                    continue
+
+        model = ScriptedModel(lambda messages: LATE if messages[-1].type == "tool" else batch("look"))
+        agent = build(model, Log(), stubborn, filters.limit_calls(5), saver=any_saver)
+        with pytest.raises(LimitExceeded):
+            drive(agent).start("go", thread="t")
+        assert len(model.calls) == 5
 
     def test_the_tighter_one_of_this_and_the_limits_of_the_agent_holds(self, drive: Drive) -> None:
         for limits, own, made in ((Limits(model_calls=2), 5, 2), (Limits(model_calls=5), 2, 2)):

@@ -23,6 +23,8 @@ Exit = Literal["error", "finish", "ask"]
 Price = Callable[[AIMessage], Any]
 Amounts = dict[str, float]
 START: dict[str, Any] = {"used": {}, "more": {}, "time": [0, None, 0], "stopped": None}
+COUNTS = {"model_calls": "model_calls", "tokens": "total_tokens"}
+"""What the loop counts too, and its names for it."""
 FLOW = ("tokens", "cost", "seconds")
 """What answers and time use up: all that can be done about it is not to make the next call."""
 
@@ -202,7 +204,11 @@ class _Call:
         if limit == "seconds":
             before, _, now = self.time()
             return before + now  # type: ignore[no-any-return]
-        return self._state["used"].get(limit, 0)  # type: ignore[no-any-return]
+        counted: float = self._state["used"].get(limit, 0)
+        clock = current_frame.get().run.clock
+        if clock is None or self._owner.scope == "thread" or limit not in COUNTS:
+            return counted
+        return max(counted, clock.used(COUNTS[limit]))  # the state of a loop that failed is lost, its calls are not
 
     def _allowed(self, limit: str) -> float:
         return self._owner.limits[limit] + self._state["more"].get(limit, 0)  # type: ignore[no-any-return]

@@ -13,7 +13,10 @@ STEP = 0.1
 
 
 class Clock(Protocol):
-    """The time of a turn, as its loop measures it."""
+    """The time of a turn, and what it has used, as its loop counts it."""
+
+    def used(self, name: str) -> float:
+        """How much it has used of `model_calls` or `total_tokens`."""
 
     def seconds(self) -> float:
         """How long the turn has been active; what it was paused does not count."""
