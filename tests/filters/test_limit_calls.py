@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +14,7 @@ from hypothesis import strategies as some
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import BaseTool, StructuredTool
 from modes import Drive, delivered
+from processes import processes
 from tests.scenes import asks, call, results
 
 import scallion.agent
@@ -190,7 +189,7 @@ class TestToolCalls:
         done, _ = drive(agent).start("stop", thread="t")
         assert done.answer == "stopped"
 
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=20, deadline=None)
     @given(
         calls=some.lists(some.lists(some.sampled_from(["look", "send"]), min_size=1, max_size=5), max_size=4),
         look=some.integers(1, 6),
@@ -336,6 +335,13 @@ class Clock:
         patch.setattr(scallion.loop.invocation, "time", SimpleNamespace(monotonic=lambda: self.now))
 
 
+def one_turn(url: str) -> None:
+    """A turn in a process of its own."""
+    limit = filters.limit_calls(2, per="thread")
+    with SQLCheckpointer(url) as saver:
+        build(["ok"], Log(), limit, saver=saver).invoke("go", thread="t")
+
+
 class TestThread:
     """One budget for all turns of a thread."""
 
@@ -375,15 +381,11 @@ class TestThread:
             build([], Log(), filters.limit_calls(3, per="thread"))
 
     def test_another_process_goes_on_counting(self, tmp_path: Path) -> None:
-        url, program = f"sqlite:///{tmp_path / 'agent.db'}", tmp_path / "one.py"
-        program.write_text(
-            "import sys\n"
-            "from scallion import Agent, filters\n"
-            "from scallion.testing import ScriptedModel\n"
-            "limit = filters.limit_calls(2, per='thread')\n"
-            "Agent(ScriptedModel(['ok']), filters=[limit], checkpointer=sys.argv[1]).invoke('go', thread='t')\n"
-        )
-        subprocess.run([sys.executable, program, url], check=True)
+        url = f"sqlite:///{tmp_path / 'agent.db'}"
+        other = processes.Process(target=one_turn, args=(url,))
+        other.start()
+        other.join(60)
+        assert other.exitcode == 0
         with SQLCheckpointer(url) as saver:
             agent = build(["ok"], Log(), filters.limit_calls(2, per="thread"), saver=saver)
             agent.invoke("go", thread="t")
