@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import json
 import logging
 from collections.abc import Callable
@@ -11,7 +10,7 @@ from typing import Any
 
 from langchain_core.messages import ToolMessage
 
-from scallion.bridge import wait
+from scallion.bridge import awaited
 from scallion.errors import ConfigurationError
 from scallion.filters.filter import Filter
 from scallion.values import ToolReply, ToolRequest
@@ -49,7 +48,7 @@ class ApproveIf(Filter):
         call = {part: copy.deepcopy(request.call[part]) for part in ("name", "args", "id")}
         try:
             verdict = self._predicate(call)
-            verdict = wait(verdict) if inspect.isawaitable(verdict) else verdict
+            verdict = awaited(verdict)
         except Exception as error:
             log.warning("the predicate of filter %r failed, so the call is denied: %s", self.name, type(error).__name__)
             return False

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 import time
 from collections.abc import Callable
 from typing import Any, Literal
 
-from scallion.bridge import wait
+from scallion.bridge import awaited
 from scallion.errors import ConfigurationError
 from scallion.events import Token
 from scallion.filters.filter import Filter
@@ -92,7 +91,7 @@ class Gate:
         if not checked:
             return []
         verdict = self._check(held.text[:checked])
-        verdict = wait(verdict) if inspect.isawaitable(verdict) else verdict
+        verdict = awaited(verdict)
         if verdict is True:
             return [*held.take(leaving)]
         if verdict is not False and not isinstance(verdict, str):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from langchain_core.messages import BaseMessage, SystemMessage
 
-from scallion.bridge import call, wait
+from scallion.bridge import awaited, call
 from scallion.errors import ConfigurationError
 from scallion.filters.filter import Filter, is_async
 from scallion.filters.journal import current_frame
@@ -100,7 +99,7 @@ class Memory(Filter):
         if not name:
             return None
         history = self._history(name)
-        history = wait(history) if inspect.isawaitable(history) else history
+        history = awaited(history)
         if not hasattr(history, "aadd_messages"):
             raise ConfigurationError(
                 f"filter {self.name!r}: the history of a conversation is a BaseChatMessageHistory of LangChain or like "

@@ -6,7 +6,6 @@ given; found without one, the process died in between, and the tool is not run b
 
 from __future__ import annotations
 
-import inspect
 import json
 import logging
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from langchain_core.messages import ToolMessage
 from scallion.approvals.effects import Attempt
 from scallion.approvals.forms import EXPIRED
 from scallion.approvals.policy import check_span
-from scallion.bridge import wait
+from scallion.bridge import awaited
 from scallion.errors import Blocked, ConfigurationError
 from scallion.filters.effects import Effect, effect, is_granted, is_running, loaded, running
 from scallion.filters.filter import Filter
@@ -74,7 +73,7 @@ class Once(Filter):
             return None
         try:
             answer = self._verify(one.key(attempt))
-            answer = wait(answer) if inspect.isawaitable(answer) else answer
+            answer = awaited(answer)
         except Exception as error:
             log.warning("verify of filter %r failed, so it is not known: %s", self.name, type(error).__name__)
             return None

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, get_args
 
 from langchain_core.messages import AIMessage, BaseMessage
 
-from scallion.bridge import wait
+from scallion.bridge import awaited
 from scallion.errors import ConfigurationError
 from scallion.filters.filter import Filter
 from scallion.filters.journal import current_frame
@@ -61,7 +60,7 @@ class Safeguard(Filter):
         if self._classifier is None:
             return False
         verdict = self._classifier(text)
-        verdict = wait(verdict) if inspect.isawaitable(verdict) else verdict
+        verdict = awaited(verdict)
         if not isinstance(verdict, bool):
             raise TypeError(f"the classifier gives True or False, not {type(verdict).__name__}")
         return verdict

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scallion.bridge import wait
+from scallion.bridge import awaited
 from scallion.errors import FilterError
 from scallion.events import Token
 
@@ -62,21 +61,17 @@ class Pipeline:
     def _stepped(self, position: int, token: Token) -> list[Token]:
         name, transform = self._transforms[position]
         try:
-            tokens, self._states[position] = _awaited(transform.step(token, self._states[position]))
+            tokens, self._states[position] = awaited(transform.step(token, self._states[position]))
             return [_as_token(out, token) for out in tokens]
         except Exception as error:
             raise FilterError(name, "token_transform", type(error).__name__) from error
 
     def _flushed(self, name: str, flush: Callable[[Any], Any], state: Any) -> list[Token]:
         try:
-            tokens: Iterable[Token | str] = _awaited(flush(state))
+            tokens: Iterable[Token | str] = awaited(flush(state))
             return [_as_token(out, self._last) for out in tokens]
         except Exception as error:
             raise FilterError(name, "token_transform", type(error).__name__) from error
-
-
-def _awaited(given: Any) -> Any:
-    return wait(given) if inspect.isawaitable(given) else given
 
 
 def _as_token(out: Token | str, source: Token) -> Token:

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from scallion.bridge import wait
+from scallion.bridge import awaited
 from scallion.errors import ConfigurationError
 from scallion.filters.filter import Filter
 from scallion.filters.revision import Revision, Verdict
@@ -67,7 +67,7 @@ def validate_answer(
 
     def judge(result: Completed) -> Verdict:
         said = check(result.answer, result) if whole else check(result.answer)
-        said = wait(said) if inspect.isawaitable(said) else said
+        said = awaited(said)
         return Verdict(complaints(said), result.parsed)
 
     return Revision(name, judge, max_retries=max_retries, keep_attempts=keep_attempts, strict=strict)
