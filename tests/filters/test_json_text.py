@@ -124,6 +124,24 @@ def test_what_is_refused(text: str) -> None:
         search(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "the answer is empty"),
+        ("I cannot.", "Expecting value at line 1, column 1"),
+        ('So:\n{"a": 1 "b": 2}', "Expecting ',' delimiter at line 2, column 9"),
+        ('```json\n{"a": "b', "Unterminated string starting at at line 2, column 7"),
+        ('So: {"a": NaN}', "NaN is no number of JSON"),
+        ("So: " + "[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_why_it_is_refused(text: str, told: str) -> None:
+    """SO-10: in words that help, with the place in the text."""
+    with pytest.raises(NoJSON) as refusal:
+        search(text)
+    assert told in str(refusal.value)
+
+
 CHOSEN = {
     "citations (SO-08)": ('As said in [1], {"a": 1} [2].', [{"a": 1}]),
     "an array of objects (SO-08)": ('Here: [{"name": "A"}, {"name": "B"}]', [[{"name": "A"}, {"name": "B"}]]),

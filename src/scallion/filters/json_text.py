@@ -66,12 +66,8 @@ def parse(text: str) -> Any:
         raise NoJSON("the answer is empty")
     try:
         return _checked(body, STRICT.decode(body))
-    except JSONDecodeError as error:
-        raise NoJSON(f"it is not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
-    except RecursionError:
-        raise NoJSON("it is nested too deeply") from None
-    except ValueError as error:
-        raise NoJSON(f"it is not JSON: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise _refusal(error) from None
 
 
 def search(text: str) -> list[Found]:
@@ -81,10 +77,29 @@ def search(text: str) -> list[Found]:
     except NoJSON as error:
         bare = error
     lead = _LEAD.match(text)
-    found = list(_scan(text, lead.end() if lead else 0))
+    begin = lead.end() if lead else 0
+    found = list(_scan(text, begin))
     if not found:
-        raise bare
+        raise _broken(text, begin) or bare
     return found
+
+
+def _broken(text: str, begin: int) -> NoJSON | None:
+    """What is wrong with the first block that looks like JSON."""
+    block = _LOOKS_LIKE_JSON.search(text, begin)
+    if block is None:
+        return None
+    try:
+        STRICT.raw_decode(text, block.start())
+    except (ValueError, RecursionError) as error:
+        return _refusal(error)
+    return None
+
+
+def _refusal(error: ValueError | RecursionError) -> NoJSON:
+    if isinstance(error, JSONDecodeError):
+        return NoJSON(f"it is not JSON: {error.msg} at line {error.lineno}, column {error.colno}")
+    return NoJSON("it is nested too deeply" if isinstance(error, RecursionError) else f"it is not JSON: {error}")
 
 
 def preferred(found: Sequence[Found]) -> Sequence[Found]:
