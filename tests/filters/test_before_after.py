@@ -330,10 +330,13 @@ def test_calls_of_an_answer_that_is_asked_for_again_never_run(drive: Drive) -> N
 
 def test_an_end_in_front_of_the_loop_is_not_asked_about_again(drive: Drive) -> None:
     """Seed defect 23: a refusal was judged as an answer, and the model asked to do better."""
-    judge = filters.after_turn(lambda result: ask_model_again("better"), name="judge")
-    model = ScriptedModel(["Yes."])
-    result, _ = drive(Agent(model, filters=[saying("before_turn", end_turn("No.")), judge])).start("go")
-    assert (result.answer, model.calls) == ("No.", [])
+    for before, after in (("before_turn", "after_turn"), ("before_chat", "after_chat"), ("before_chat", "after_turn")):
+        judge = BEFORE_AND_AFTER[after](lambda reply: ask_model_again("better"), name="judge")
+        stop = BEFORE_AND_AFTER[before](lambda request: end_turn("No."), name="stop")
+        for onion in ([judge, stop], [stop, judge]):
+            model = ScriptedModel([])
+            result, _ = drive(Agent(model, filters=onion)).start("go")
+            assert (result.answer, model.calls) == ("No.", [])
 
 
 def test_a_replaced_answer_keeps_the_calls_of_the_model_and_an_ended_turn_drops_them() -> None:
@@ -412,3 +415,11 @@ def test_a_hook_takes_as_much_as_it_names() -> None:
     assert Hook("after_turn", lambda result, state, request: request, None, "x").says(None, {}, None) is None
     result = Completed(AIMessage("x"), [])
     assert Hook("after_turn", lambda result: result, None, "x").says(result, {}, None) is result
+
+
+def test_on_a_resume_a_hook_before_runs_again_as_all_code_before_next_does(drive: Drive) -> None:
+    notes: list[str] = []
+    onion = [noting("before_turn", "a", notes), noting("after_turn", "a", notes), filters.approval({"refund": True})]
+    agent, _, _ = desk_agent(onion, saver=InMemorySaver())
+    drive(agent).finish("go", thread="t")
+    assert notes == ["before_turn a", "before_turn a", "after_turn a"]

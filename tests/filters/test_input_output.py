@@ -32,6 +32,7 @@ from scallion import (
 )
 from scallion.filters import ask_model_again, break_with, filter_input, filter_output, llm
 from scallion.testing import ScriptedModel
+from scallion.turn import TurnRunner
 
 COLOURS = ("def", "async")
 SECRET = "xk4711secret"
@@ -491,3 +492,25 @@ def test_a_message_that_waits_in_the_queue_is_filtered_when_its_turn_begins(driv
     assert heard(model.calls[2])[-1] == ("human", "then [secret]")
     assert SECRET not in repr(result) + repr(list(sql.list(None)))
     assert not events or "".join(one.text for one in events if isinstance(one, Token)) == "ONETWO"
+
+
+def test_a_turn_whose_commit_a_crash_took_is_finished_with_the_input_filtered_once(
+    drive: Drive, any_saver: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Crash(BaseException):
+        """The process dies."""
+
+    def added(conversation: Any) -> None:
+        conversation.message += "!"
+
+    def crashes(*args: Any) -> None:
+        raise Crash
+
+    onion = [filter_input(added, name="in"), filter_output(added, name="out")]
+    agent = Agent(ScriptedModel(["a", "b"]), filters=onion, checkpointer=any_saver)
+    with monkeypatch.context() as patched:
+        patched.setattr(TurnRunner, "_commit", crashes)
+        with pytest.raises(Crash):
+            drive(agent).start("q", thread="t")
+    drive(agent).start("r", thread="t")
+    assert heard(history(agent)) == [("human", "q!"), ("ai", "a!"), ("human", "r!"), ("ai", "b!")]

@@ -15,7 +15,17 @@ from scallion.bridge import awaited
 from scallion.errors import ConfigurationError, LimitExceeded
 from scallion.filters.filter import Filter, decorator
 from scallion.filters.journal import Frame, current_frame
-from scallion.filters.replies import BadReply, body, final, instead, not_run, spoken, with_answer, without_calls
+from scallion.filters.replies import (
+    BadReply,
+    body,
+    final,
+    instead,
+    is_ended,
+    not_run,
+    spoken,
+    with_answer,
+    without_calls,
+)
 from scallion.filters.verbs import MAY, AskModelAgain, EndTurn, Place, ReplaceAnswer, Said, allowed, feedback, verb_of
 from scallion.values import ChatReply, ChatRequest, Completed, ToolReply, ToolRequest, TurnRequest
 
@@ -136,25 +146,20 @@ def _ended_by_tool(request: ChatRequest, state: Any, next: Any) -> Any:
 
 
 def _after_turn(hook: Hook, request: TurnRequest, state: Any, next: Any) -> Any:
-    if request.ended is not None:  # whoever ended it does not want the model to be asked
-        result = next(request)
-        said = hook.says(result, state, request)
-        return result if isinstance(said, AskModelAgain) else _given(said, result)
     return _answered(hook, request, state, next, _entered_again)
 
 
-def _entered_again(request: TurnRequest, result: Completed | None, told: Any) -> TurnRequest:
-    messages = result.messages if result else ()
-    return request.replace(messages=[*messages, told], load_history=False)
+def _entered_again(request: TurnRequest, result: Completed, told: Any) -> TurnRequest:
+    return request.replace(messages=[*result.messages, told], load_history=False)
 
 
 def _after_chat(hook: Hook, request: ChatRequest, state: Any, next: Any) -> Any:
     return _answered(hook, request, state, next, _asked_again)
 
 
-def _asked_again(request: ChatRequest, reply: ChatReply | None, told: Any) -> ChatRequest:
-    text = reply.message.text if reply else ""
-    said = [without_calls(reply.message, str(text))] if reply and text else []
+def _asked_again(request: ChatRequest, reply: ChatReply, told: Any) -> ChatRequest:
+    text = str(reply.message.text)
+    said = [without_calls(reply.message, text)] if text else []
     return request.replace(messages=[*request.messages, *said, told])
 
 
@@ -182,6 +187,8 @@ def _answered(hook: Hook, request: Any, state: Any, next: Any, again: Callable[.
                 frame.note({"feedback": said.feedback, "at_most": said.at_most}, since)
         if not isinstance(said, AskModelAgain):
             return _given(said, reply)
+        if is_ended(reply.message):  # whoever ended the turn does not want the model to be asked
+            return reply
         if asked == said.at_most:
             raise LimitExceeded("ask_model_again", asked, said.at_most)
         asked += 1

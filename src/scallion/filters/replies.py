@@ -82,6 +82,11 @@ def final(message: AIMessage) -> AIMessage:
     return message.model_copy(update={"response_metadata": {**message.response_metadata, ENDED: True}})
 
 
+def is_ended(message: BaseMessage) -> bool:
+    """Whether a filter ended the turn with this message."""
+    return bool(message.response_metadata.get(ENDED))
+
+
 def not_run(request: ToolRequest) -> ToolReply:
     """What a call gives whose hook ended the turn."""
     message = instead(request, ENDS).message.model_copy(update={"status": "error"})
