@@ -255,11 +255,13 @@ def test_a_break_in_the_output_takes_the_place_of_the_answer(drive: Drive, skip:
 
 def test_an_answer_that_ended_the_turn_is_not_validated_and_asked_for_again() -> None:
     """Seed defect 23, also where the check stands outside."""
-    check = filters.validate_answer(lambda answer: False)
+    judged: list[str] = []
+    check = filters.validate_answer(lambda answer: bool(judged.append(answer)))
     for end in (filter_input(ends("No.")), filters.before_turn(lambda request: filters.end_turn("No."), name="stop")):
         for onion in ([check, end], [end, check]):
             model = ScriptedModel([])
             assert Agent(model, filters=onion).invoke("q").answer == "No."
+    assert judged == []
 
 
 @pytest.mark.parametrize("kind", [Sheriff, SlowSheriff])

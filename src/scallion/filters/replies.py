@@ -68,7 +68,7 @@ def with_answer(reply: Any, content: Content) -> Any:
 
 def spoken(content: Content) -> AIMessage:
     """The content as a message of the model that calls no tools."""
-    return without_calls(AIMessage(""), content)
+    return without_calls(content if isinstance(content, AIMessage) else AIMessage(""), content)
 
 
 def without_calls(message: AIMessage, content: Content) -> AIMessage:
