@@ -259,9 +259,22 @@ class Odd:
     ],
 )
 def test_an_index_of_ones_own(answer: Any, found: list[str]) -> None:
-    """Unknown names and repeated ones are dropped, the cap is kept: LLMToolSelector raised on such."""
+    """Unknown names and repeated ones are dropped, and the cap is kept."""
     search_tool, _ = tool_search(TOOLS, index=Odd(answer), max_results=2)
     assert json.loads(search_tool.invoke({"query": "x"})) == found
+
+
+def test_a_neighbour_fails_on_an_invented_tool() -> None:
+    """LangChain's selector, which asks a model, ends the turn with an error where that names what there is not."""
+    agents = pytest.importorskip("langchain.agents", reason="needs the langchain extra")
+    from langchain.agents.middleware import LLMToolSelectorMiddleware
+
+    chosen = asks(call("ToolSelectionResponse", tools=["invented"]))
+    theirs = agents.create_agent(ScriptedModel([chosen, "done"]), TOOLS, middleware=[LLMToolSelectorMiddleware()])
+    with pytest.raises(ValueError, match="invalid tools"):
+        theirs.invoke({"messages": [HumanMessage("go")]})
+    agent, _ = searching(asks(find("letter")), "done", index=Odd(["invented"]))
+    assert agent.invoke("go").answer == "done"
 
 
 def test_a_class_of_indexes() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import lru_cache
 
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai and Lao, Burmese, Khmer
@@ -53,11 +54,15 @@ def _runs(text: str) -> Iterator[tuple[str, bool]]:
     for run in _RUN.finditer(unicodedata.normalize("NFKC", text)):
         if run[1]:
             yield run[1], True
-            continue
-        for part in _parts(run[0]):
-            word = part.casefold()
-            if word not in STOP_WORDS:
-                yield stem(word), False
+        else:
+            yield from ((word, False) for word in _stems(run[0]))
+
+
+@lru_cache(10_000)
+def _stems(run: str) -> tuple[str, ...]:
+    """What is compared of a word or an identifier; a catalogue has the same ones again and again."""
+    parts = (part.casefold() for part in _parts(run))
+    return tuple(stem(part) for part in parts if part not in STOP_WORDS)
 
 
 def _grams(run: str, size: int) -> list[str]:
@@ -65,7 +70,7 @@ def _grams(run: str, size: int) -> list[str]:
 
 
 def stem(word: str) -> str:
-    """An English word without its endings, lightly: plural, -ing, -ed, -ion, -or, a last e.
+    """An English word without its endings, lightly: plural, -ing, -ed, -ion, -or, -ment, -al, a last e.
 
     What comes out need be no word, only the same for `email` and `emails`, for `calculate`, `calculator` and
     `calculation`. Words below four letters, and those of other alphabets, stay.
@@ -98,8 +103,8 @@ def _without_verb_ending(word: str) -> str:
 
 
 def _without_noun_ending(word: str) -> str:
-    for ending in ("ion", "or"):
+    for ending in ("ion", "or", "ment", "al"):
         left = word.removesuffix(ending)
-        if left != word and len(left) > 3 and left[-1] in "ts":
+        if left != word and len(left) > 3 and (left[-1] in "ts" or ending in ("ment", "al")):
             return left
     return word
