@@ -24,7 +24,7 @@ class Filter:
     A subclass may define the hooks as methods `(self, request, state, next)`. `init` is the state that each turn starts
     from (JSON data); `state_schema` declares reducers in LangGraph's way (`Annotated[int, operator.add]`);
     `scope="thread"` keeps the state from turn to turn; `on_error="ignore"` lets a filter that guards nothing fail
-    without failing the turn. `tools` are added to the agent's.
+    without failing the turn. `tools` are added to the agent's; one that is given there too counts once.
     """
 
     name: str = ""
