@@ -412,6 +412,9 @@ def test_updates_of_tool_hooks_from_parallel_calls_are_all_kept() -> None:
 
 
 def test_a_hook_takes_as_much_as_it_names() -> None:
+    silent = Hook("before_turn", getattr, None, "x")  # a builtin that does not tell what it takes
+    with pytest.raises(TypeError, match="getattr expected at least 2 arguments, got 1"):
+        silent.says(None, {})
     assert Hook("after_turn", lambda result, state, request: request, None, "x").says(None, {}, None) is None
     result = Completed(AIMessage("x"), [])
     assert Hook("after_turn", lambda result: result, None, "x").says(result, {}, None) is result

@@ -94,7 +94,10 @@ def arity(function: Any, given: tuple[str, ...], name: str) -> int:
         raise ConfigurationError(f"filter {name!r} is made of a function, not of {type(function).__name__}")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise ConfigurationError(f"filter {name!r}: the function is a generator: return instead of yielding")
-    signature = inspect.signature(function)
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # a builtin that does not tell
+        return 1
     for count in range(len(given), 0, -1):
         try:
             signature.bind(*given[:count])
