@@ -85,8 +85,11 @@ def test_it_is_a_thread_as_others_are(sql: SQLCheckpointer) -> None:
     assert [one.config for one in sql.list({"configurable": {"thread_id": history.thread}})] == before
     (session,) = sql.sessions.list().items
     assert (session.thread, session.agent, session.status, session.message_count) == ("memory:ana", "memory", "idle", 4)
+    lines = list(sql.sessions.export("memory:ana"))
     sql.sessions.delete("memory:ana")
     assert history.messages == []
+    sql.sessions.load(lines)
+    assert history.messages == SAID
 
 
 def test_a_long_history_costs_what_it_holds(sql: SQLCheckpointer) -> None:

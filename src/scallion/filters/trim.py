@@ -26,8 +26,8 @@ class Trim(Filter):
             return next(request)
         conversation = Conversation.of(request.messages)
         start = self._bounds.start(conversation, state.get("start"), request.model, ())
-        if start:
-            state.update(start=conversation.id_at(start))
+        if start and (id := conversation.id_at(start)) != state.get("start"):
+            state.update(start=id)
         shown = [*conversation.lead, *conversation.since(start)]
         return next(request if len(shown) == len(request.messages) else request.replace(messages=shown))
 

@@ -125,10 +125,13 @@ def _messages(head: CheckpointTuple | None) -> list[BaseMessage]:
 class Remembering:
     """Gives histories, for `filters.memory(saver.history)`."""
 
+    writers: Leases
+    """The rights to write into histories, also where turns have no leases."""
+
     def history(self: Any, conversation: object) -> SQLHistory:
         """The history of a conversation, in both colours.
 
         It is a thread of this database, `memory:` and the name of the conversation. Raises ConfigurationError for what
         is no name.
         """
-        return SQLHistory(self, self.leases or Leases(self.database, self._memory, 30), conversation)
+        return SQLHistory(self, self.writers, conversation)

@@ -96,6 +96,7 @@ class SQLCheckpointer(
         self.metadata_keys = tuple(names.texts("key of configurable", metadata_keys))
         self._memory = Memory()
         self.leases = None if lease_seconds is None else Leases(self.database, self._memory, lease_seconds)
+        self.writers = self.leases or Leases(self.database, self._memory, 30)
         self.approvals = Approvals(self.database)
         self.sessions = Sessions(self.database)
 
