@@ -426,6 +426,22 @@ class TestInAnAgent:
         assert [m.text for m in result.messages] == ["first", "one", "second", "two"]
 
 
+@chains
+def test_a_filter_may_have_a_place_of_its_own_in_a_chain(chain: str) -> None:
+    """Inside or outside of all others there, wherever it is in the list; elsewhere the list decides."""
+    trace: list[str] = []
+
+    def noting(name: str) -> Any:
+        return lambda request, state, next: trace.append(name) or next(request)
+
+    stack = [Filter(name, **{f"around_{one}": noting(name) for one in CHAINS}) for name in "abcd"]
+    stack[0].innermost, stack[3].outermost = ("chat",), ("tool",)
+    compose(stack, chain, lambda request: reply(chain))(REQUESTS[chain])
+    entered = {"turn": "abcd", "chat": "bcda", "tool": "dabc"}[chain]
+    assert trace == list(entered)
+    assert Agent(ScriptedModel([]), filters=stack).layers[chain] == list(entered)
+
+
 def test_an_unknown_chain_is_refused() -> None:
     """A typing mistake in the name of a chain must not skip all filters."""
     with pytest.raises(ConfigurationError, match="chats"):
