@@ -19,13 +19,17 @@ from scallion.loop.state import Limits
 def as_tools(tools: Sequence[Any], of_filters: Sequence[Any] = ()) -> list[Any]:
     """The tools as `BaseTool`s; dicts (tools that run at the provider) stay as they are. Names must differ.
 
-    A tool that a filter brings and that is given too counts once.
+    A tool that a filter brings counts once, if it is given too or another filter brings it.
     """
     if not isinstance(tools, Sequence):
         raise ConfigurationError(f"tools is a list of tools, not {type(tools).__name__}: put it into brackets")
-    made = [as_tool(one, position) for position, one in enumerate([*tools, *of_filters])]
-    given = {tool_name(one): one for one in made[: len(tools)]}
-    made[len(tools) :] = [one for one in made[len(tools) :] if not is_same(one, given.get(tool_name(one)))]
+    made = [as_tool(one, position) for position, one in enumerate(tools)]
+    given = {tool_name(one): one for one in made}
+    for position, one in enumerate(of_filters, len(made)):
+        brought = as_tool(one, position)
+        if not is_same(brought, given.get(tool_name(brought))):
+            made.append(brought)
+            given.setdefault(tool_name(brought), brought)
     seen: set[str] = set()
     for one in made:
         if isinstance(one, BaseTool):

@@ -170,6 +170,16 @@ def test_tools_may_be_given_once_or_twice(given: list[Any]) -> None:
     assert sorted(one.name for one in agent.tools) == ["get_weather", "refund_order", "send_email", "tool_search"]
 
 
+def test_two_searches_over_the_same_tools() -> None:
+    """Each filter brings them along, and each of them counts once."""
+    words, by_words = tool_search(TOOLS, always_include=["send_email"])
+    patterns, by_patterns = tool_search(
+        TOOLS, index="regex", tool_name="grep", name="grep", always_include=["send_email"]
+    )
+    agent = Agent(ScriptedModel([]), filters=[by_words, by_patterns])
+    assert [one.name for one in agent.tools] == ["refund_order", "send_email", "get_weather", words.name, patterns.name]
+
+
 def test_another_tool_of_the_same_name_is_refused() -> None:
     """It would be found and not be the one that runs."""
     other = StructuredTool.from_function(lambda order: "no", name="refund_order", description="Another.")
