@@ -128,7 +128,11 @@ def test_malformed_calls_are_not_kept(store: InMemoryCache) -> None:
 
 def test_owners_are_kept_apart(store: InMemoryCache) -> None:
     model = ScriptedModel(["Ana's.", "Ben's."])
-    apart = filters.cache(store, key=lambda request: str(request.context.owner))
+
+    async def owner(request: Any) -> str:
+        return str(request.context.owner)
+
+    apart = filters.cache(store, key=owner)
     agent = Agent(model, filters=[apart])
     assert [agent.invoke("Mine?", owner=owner).answer for owner in ("ana", "ben", "ana")] == [
         "Ana's.",
@@ -204,5 +208,5 @@ def test_what_a_model_does_not_read_is_not_in_the_key() -> None:
 def test_what_cannot_work_is_refused(store: InMemoryCache) -> None:
     with pytest.raises(ConfigurationError, match="filter 'known': it takes a BaseCache"):
         filters.cache({}, name="known")  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match="filter 'known': key is a def"):
+    with pytest.raises(ConfigurationError, match="filter 'known': key is a function"):
         filters.cache(store, key="owner", name="known")  # type: ignore[arg-type]

@@ -234,6 +234,16 @@ def test_what_is_shown_of_any_history_is_whole(kinds: list[str], whole: bool, kn
         assert some[-1].id == "now"
 
 
+async def owner(context: Any) -> Any:
+    return context.owner
+
+
+def test_the_name_may_be_found_out_by_async_code(drive: Drive, histories: Callable[[str], Any]) -> None:
+    agent = Agent(ScriptedModel(["Hello."]), filters=[filters.memory(histories, conversation=owner)])
+    drive(agent).start("Hi", thread="t", owner="ana")
+    assert len(histories("ana").messages) == 2
+
+
 async def read(name: str) -> BaseChatMessageHistory:
     return InMemoryChatMessageHistory(messages=[HumanMessage(f"I am {name}.")])
 
@@ -266,7 +276,7 @@ def test_what_cannot_work_is_refused() -> None:
         filters.memory(InMemoryChatMessageHistory(), name="past")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="filter 'past': max_messages is a whole number"):
         filters.memory(store, 0, name="past")
-    with pytest.raises(ConfigurationError, match="filter 'past': conversation is a def"):
+    with pytest.raises(ConfigurationError, match="filter 'past': conversation is a function"):
         filters.memory(store, conversation="ana", name="past")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="not list"):
         Agent(ScriptedModel(["a"]), filters=[filters.memory(lambda name: [])]).invoke("?", thread="t")

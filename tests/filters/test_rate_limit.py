@@ -103,7 +103,10 @@ def test_a_loop_is_not_blocked_meanwhile() -> None:
 
 
 def test_users_do_not_wait_for_each_other() -> None:
-    apart = filters.rate_limit(per_second=0.001, key=lambda request: str(request.context.user), max_wait=1)
+    async def user(request: Any) -> str:
+        return str(request.context.user)
+
+    apart = filters.rate_limit(per_second=0.001, key=user, max_wait=1)
     agent = Agent(ScriptedModel(["a", "b"]), filters=[apart])
     agent.invoke("?", user="ana")
     agent.invoke("?", user="ben")
@@ -186,7 +189,7 @@ def test_a_limiter_has_its_wait_bounded_too() -> None:
         ({"per_second": 0}, "per_second is a number above zero"),
         ({"per_second": 1, "burst": "2"}, "burst is a number above zero"),
         ({"per_second": 1, "max_wait": float("nan")}, "max_wait is a number above zero"),
-        ({"per_second": 1, "key": "user"}, "key is a def"),
+        ({"per_second": 1, "key": "user"}, "key is a function"),
     ],
 )
 def test_what_cannot_work_is_refused(given: dict[str, Any], told: str) -> None:

@@ -142,6 +142,15 @@ def test_passages_as_you_write_them(shelf: Shelf) -> None:
     assert model.calls[0][0].text == "Leeks are in aisle 3. / Onions are in aisle 4."
 
 
+def test_passages_as_async_code_writes_them(drive: Drive, shelf: Shelf) -> None:
+    async def render(found: Any) -> str:
+        return f"{len(found)} passages"
+
+    model = ScriptedModel(["a"])
+    drive(Agent(model, filters=[filters.retrieve(shelf, render=render)])).start("?")
+    assert model.calls[0][0].text == "2 passages"
+
+
 def test_a_retriever_that_fails_fails_the_turn_without_the_question(drive: Drive) -> None:
     class Broken(Shelf):
         def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
@@ -152,7 +161,7 @@ def test_a_retriever_that_fails_fails_the_turn_without_the_question(drive: Drive
     assert "secret" not in str(raised.value)
 
 
-@pytest.mark.parametrize(("given", "told"), [({"k": 0}, "k is a whole"), ({"render": "x"}, "render is a def")])
+@pytest.mark.parametrize(("given", "told"), [({"k": 0}, "k is a whole"), ({"render": "x"}, "render is a function")])
 def test_what_cannot_work_is_refused(shelf: Shelf, given: dict[str, Any], told: str) -> None:
     with pytest.raises(ConfigurationError, match=f"filter 'rag': {told}"):
         filters.retrieve(shelf, name="rag", **given)

@@ -78,6 +78,17 @@ def test_a_counter_that_fails_is_no_reason_to_fail(drive: Drive, caplog: Any) ->
     assert "secret" not in caplog.text
 
 
+def test_tokens_are_counted_by_async_code_of_yours(drive: Drive, memory: Any) -> None:
+    async def count(messages: Any) -> int:
+        return len(messages)
+
+    model = ScriptedModel(list("ABC"))
+    agent = Agent(model, filters=[filters.trim(max_tokens=2, count=count)], checkpointer=memory)
+    for text in "abc":
+        drive(agent).start(text, thread="t")
+    assert list(map(len, model.calls)) == [1, 1, 1]
+
+
 def test_tokens_are_counted_by_a_function_of_yours() -> None:
     counted = filters.trim(max_tokens=2, keep=1, count=len)
     one = compose([counted], "chat", lambda request: ChatReply(AIMessage(request.messages[-1].text)))
@@ -102,7 +113,7 @@ def test_a_short_conversation_passes_as_it_is() -> None:
         ({"max_tokens": 2.5}, "max_tokens is a whole number above zero, not 2.5"),
         ({"max_tokens": True}, "max_tokens is a whole number"),
         ({"max_tokens": 9, "keep": 0}, "keep is a share above 0"),
-        ({"max_tokens": 9, "count": 7}, "count is a def that takes messages"),
+        ({"max_tokens": 9, "count": 7}, "count is a function"),
     ],
 )
 def test_bounds_that_cannot_be_kept_are_refused(given: dict[str, Any], told: str) -> None:

@@ -15,9 +15,9 @@ from langchain_core.outputs import ChatGeneration
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from scallion.bridge import call
+from scallion.bridge import awaited, call
 from scallion.errors import ConfigurationError
-from scallion.filters.filter import Filter, is_async
+from scallion.filters.filter import Filter
 from scallion.filters.journal import current_frame
 from scallion.history import TRANSIENT
 from scallion.values import ChatReply, ChatRequest
@@ -94,19 +94,19 @@ class Cache(Filter):
 
     on_error = "ignore"
 
-    def __init__(self, name: str, store: BaseCache, key: Callable[[ChatRequest], str] | None) -> None:
+    def __init__(self, name: str, store: BaseCache, key: Callable[[ChatRequest], Any] | None) -> None:
         super().__init__(name)
         if not isinstance(store, BaseCache):
             raise ConfigurationError(f"filter {name!r}: it takes a BaseCache of LangChain, not {store!r}")
-        if key is not None and (not callable(key) or is_async(key)):
-            raise ConfigurationError(f"filter {name!r}: key is a def that takes a request and gives a text")
+        if key is not None and (not callable(key)):
+            raise ConfigurationError(f"filter {name!r}: key is a function that takes a request and gives a text")
         self._store = store
         self._key = key
 
     def around_chat(self, request: ChatRequest, state: Any, next: Callable[[ChatRequest], ChatReply]) -> ChatReply:
         """Answer what was asked before; keep what is answered now."""
         prompts = () if request.aside else current_frame.get().run.prompts
-        apart = None if self._key is None else str(self._key(request))
+        apart = None if self._key is None else str(awaited(self._key(request)))
         prompt, rest = digest(rendered([*prompts, *request.messages])), digest([apart, *setting(request)])
         if (known := answer(call(self._store.lookup, self._store.alookup, prompt, rest))) is not None:
             return ChatReply(known, request.context)
@@ -117,7 +117,7 @@ class Cache(Filter):
         return reply
 
 
-def cache(store: BaseCache, *, key: Callable[[ChatRequest], str] | None = None, name: str = "cache") -> Filter:
+def cache(store: BaseCache, *, key: Callable[[ChatRequest], Any] | None = None, name: str = "cache") -> Filter:
     """Answer a model call from `store`, any cache of langchain-core, where the same was asked before.
 
     The same: messages, system prompts, tools, settings, and the model with its parameters. Ids of messages and calls do

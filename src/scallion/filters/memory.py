@@ -9,7 +9,7 @@ from langchain_core.messages import BaseMessage, SystemMessage
 
 from scallion.bridge import awaited, call
 from scallion.errors import ConfigurationError
-from scallion.filters.filter import Filter, is_async
+from scallion.filters.filter import Filter
 from scallion.filters.journal import current_frame
 from scallion.filters.windows import Bounds, Conversation, blocks
 from scallion.history import is_transient
@@ -63,7 +63,7 @@ class Memory(Filter):
     """Reads for each model call, and writes when the turn has its answer: a turn that fails leaves nothing."""
 
     def __init__(
-        self, name: str, history: Histories, window: int | None, conversation: Callable[[Context], str | None] | None
+        self, name: str, history: Histories, window: int | None, conversation: Callable[[Context], Any] | None
     ) -> None:
         super().__init__(name)
         if hasattr(history, "add_messages") or not callable(history):
@@ -72,8 +72,8 @@ class Memory(Filter):
             )
         if window is not None:
             Bounds(window, None, 1.0, None).check(name)
-        if conversation is not None and (not callable(conversation) or is_async(conversation)):
-            raise ConfigurationError(f"filter {name!r}: conversation is a def that takes the context and gives a name")
+        if conversation is not None and not callable(conversation):
+            raise ConfigurationError(f"filter {name!r}: conversation is a function of the context that gives a name")
         self._history = history
         self._window = window
         self._conversation = conversation
@@ -95,11 +95,10 @@ class Memory(Filter):
         return next(request.replace(messages=windowed(joined(_read(history), request.messages), self._window)))
 
     def _of(self, context: Context) -> History | None:
-        name = context.thread if self._conversation is None else self._conversation(context)
+        name = context.thread if self._conversation is None else awaited(self._conversation(context))
         if not name:
             return None
-        history = self._history(name)
-        history = awaited(history)
+        history = awaited(self._history(name))
         if not hasattr(history, "aadd_messages"):
             raise ConfigurationError(
                 f"filter {self.name!r}: the history of a conversation is a BaseChatMessageHistory of LangChain or like "
@@ -117,7 +116,7 @@ def memory(
     history: Histories,
     window: int | None = None,
     *,
-    conversation: Callable[[Context], str | None] | None = None,
+    conversation: Callable[[Context], Any] | None = None,
     name: str = "memory",
 ) -> Filter:
     """Remember conversations in `history(conversation)`, any `BaseChatMessageHistory`, or `SQLCheckpointer.history`.

@@ -9,13 +9,13 @@ from typing import Any
 
 from langchain_core.rate_limiters import BaseRateLimiter
 
-from scallion.bridge import wait, waits_on_loop
+from scallion.bridge import awaited, wait, waits_on_loop
 from scallion.errors import ConfigurationError, LimitExceeded
-from scallion.filters.filter import Filter, is_async
+from scallion.filters.filter import Filter
 from scallion.filters.waiting import STEP, seconds_left, wait_for
 from scallion.values import ChatReply, ChatRequest
 
-Key = Callable[[ChatRequest], str]
+Key = Callable[[ChatRequest], Any]
 MANY = 1024
 """So many keys are remembered before those that are at rest are forgotten."""
 
@@ -62,7 +62,7 @@ class RateLimit(Filter):
         if self._rate is None:
             self._poll()
         else:
-            self._take(self._rate, "" if self._key is None else str(self._key(request)))
+            self._take(self._rate, "" if self._key is None else str(awaited(self._key(request))))
         return next(request)
 
     def _take(self, rate: Rate, key: str) -> None:
@@ -115,8 +115,8 @@ def rate_limit(
         raise ConfigurationError(f"filter {name!r}: limiter is a BaseRateLimiter of LangChain, not {limiter!r}")
     if limiter is not None and (key is not None or burst != 1):
         raise ConfigurationError(f"filter {name!r}: key and burst go with per_second=, a limiter has its own")
-    if key is not None and (not callable(key) or is_async(key)):
-        raise ConfigurationError(f"filter {name!r}: key is a def that takes a request and gives a text")
+    if key is not None and (not callable(key)):
+        raise ConfigurationError(f"filter {name!r}: key is a function that takes a request and gives a text")
     for field, value in (("per_second", per_second), ("burst", burst), ("max_wait", max_wait)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value > 0):
             raise ConfigurationError(f"filter {name!r}: {field} is a number above zero, not {value!r}")

@@ -8,9 +8,9 @@ from typing import Any
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage, HumanMessage
 
-from scallion.bridge import call
+from scallion.bridge import awaited, call
 from scallion.errors import ConfigurationError
-from scallion.filters.filter import Filter, is_async
+from scallion.filters.filter import Filter
 from scallion.filters.journal import current_frame, has_begun
 from scallion.history import transient
 from scallion.values import Completed, TurnRequest
@@ -42,14 +42,14 @@ def question(messages: Sequence[BaseMessage]) -> str:
 class Retrieve(Filter):
     """The sources of what was found are the filter's state."""
 
-    def __init__(self, name: str, retriever: Any, k: int, render: Callable[[Sequence[Document]], str]) -> None:
+    def __init__(self, name: str, retriever: Any, k: int, render: Callable[[Sequence[Document]], Any]) -> None:
         super().__init__(name)
         if not (hasattr(retriever, "invoke") and hasattr(retriever, "ainvoke")):
             raise ConfigurationError(f"filter {name!r}: it takes a retriever of LangChain, not {retriever!r}")
         if isinstance(k, bool) or not isinstance(k, int) or k < 1:
             raise ConfigurationError(f"filter {name!r}: k is a whole number above zero, not {k!r}")
-        if not callable(render) or is_async(render):
-            raise ConfigurationError(f"filter {name!r}: render is a def that takes documents and gives a text")
+        if not callable(render):
+            raise ConfigurationError(f"filter {name!r}: render is a function that takes documents and gives a text")
         self._retriever = retriever
         self._k = k
         self._render = render
@@ -63,12 +63,12 @@ class Retrieve(Filter):
         if not found:
             return next(request)
         state.update(sources=[source_of(one) for one in found])
-        context = transient(HumanMessage(self._render(found)))
+        context = transient(HumanMessage(str(awaited(self._render(found)))))
         return next(request.replace(messages=[context, *request.messages]))
 
 
 def retrieve(
-    retriever: Any, k: int = 4, *, render: Callable[[Sequence[Document]], str] = rendered, name: str = "retrieve"
+    retriever: Any, k: int = 4, *, render: Callable[[Sequence[Document]], Any] = rendered, name: str = "retrieve"
 ) -> Filter:
     """Look up the question of each turn, and show the model the first `k` passages in front of it.
 

@@ -18,13 +18,13 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.messages.utils import count_tokens_approximately
 
-from scallion.bridge import wait, waits_on_loop
+from scallion.bridge import awaited, wait, waits_on_loop
 from scallion.errors import ConfigurationError
-from scallion.filters.filter import is_async
 
 log = logging.getLogger("scallion.filters")
 Block = list[BaseMessage]
-Count = Callable[[list[BaseMessage]], int]
+Count = Callable[[list[BaseMessage]], Any]
+"""`(messages) -> int`, `def` or `async def`."""
 
 
 def blocks(messages: Sequence[BaseMessage]) -> list[Block]:
@@ -32,24 +32,25 @@ def blocks(messages: Sequence[BaseMessage]) -> list[Block]:
 
     Results without their call, and calls without all their results, are in none of them: no provider takes them.
     """
-    made: list[Block] = []
-    place = 0
-    while place < len(messages):
-        message = messages[place]
-        results = list(takewhile(lambda one: isinstance(one, ToolMessage), messages[place + 1 :]))
-        place += 1 + len(results)
-        if isinstance(message, ToolMessage):
-            continue
-        wanted = _called(message)
-        mine = {one.tool_call_id: one for one in reversed(results) if one.tool_call_id in wanted}  # type: ignore[attr-defined]
-        if mine.keys() == wanted:
-            made.append([message, *(one for one in results if mine.get(one.tool_call_id) is one)])  # type: ignore[attr-defined]
-    return made
+    groups: list[Block] = []
+    for message in messages:
+        if not isinstance(message, ToolMessage):
+            groups.append([message])
+        elif groups:
+            groups[-1].append(message)
+    return [block for group in groups if (block := _whole(group))]
 
 
-def _called(message: BaseMessage) -> set[str | None]:
-    calls = [*message.tool_calls, *message.invalid_tool_calls] if isinstance(message, AIMessage) else []
-    return {call["id"] for call in calls}
+def _whole(group: Block) -> Block:
+    """A message with the first result of each of its calls; nothing where one is missing."""
+    head, *results = group
+    calls = [*head.tool_calls, *head.invalid_tool_calls] if isinstance(head, AIMessage) else []
+    wanted = {call["id"] for call in calls}
+    found: dict[str | None, BaseMessage] = {}
+    for result in results:
+        if isinstance(result, ToolMessage) and result.tool_call_id in wanted:
+            found.setdefault(result.tool_call_id, result)
+    return [head, *found.values()] if found.keys() == wanted else []
 
 
 @dataclass(frozen=True)
@@ -121,8 +122,8 @@ class Bounds:
                 raise ConfigurationError(f"filter {name!r}: {field} is a whole number above zero, not {value!r}")
         if isinstance(self.keep, bool) or not isinstance(self.keep, int | float) or not 0 < self.keep <= 1:
             raise ConfigurationError(f"filter {name!r}: keep is a share above 0 and up to 1, not {self.keep!r}")
-        if self.count is not None and (not callable(self.count) or is_async(self.count)):
-            raise ConfigurationError(f"filter {name!r}: count is a def that takes messages and gives their tokens")
+        if self.count is not None and not callable(self.count):
+            raise ConfigurationError(f"filter {name!r}: count is a function that gives the tokens of messages")
 
     def start(self, conversation: Conversation, before: str | None, model: Any, front: Sequence[BaseMessage]) -> int:
         """The block at which the window starts: where it did before, as long as that fits. `front` stands before it."""
@@ -132,7 +133,7 @@ class Bounds:
             if self.max_messages is not None and len(shown) > self.max_messages * share:
                 return False
             whole = [*conversation.lead, *front, *shown]
-            return self.max_tokens is None or count(whole) <= self.max_tokens * share
+            return self.max_tokens is None or awaited(count(whole)) <= self.max_tokens * share
 
         start = conversation.place(before)
         if not fits(conversation.since(start), 1):
@@ -159,7 +160,8 @@ class Counter:
         """The tokens of the messages."""
         if self._own is not None:
             try:
-                return wait(asyncio.to_thread(self._own, messages)) if waits_on_loop() else self._own(messages)
+                own = wait(asyncio.to_thread(self._own, messages)) if waits_on_loop() else self._own(messages)
+                return int(own)
             except Exception as error:
                 log.warning("tokens are estimated, the model's own counter failed: %s", type(error).__name__)
                 self._own = None
