@@ -21,6 +21,7 @@ from scallion import (
     Agent,
     Completed,
     ConfigurationError,
+    FilterError,
     ModelError,
     Paused,
     SQLCheckpointer,
@@ -124,6 +125,26 @@ def test_a_retry_around_it_stores_the_question_once(drive: Drive, histories: Cal
     drive(agent).start("2 + 3?", thread="t")
     assert heard(histories("t").messages) == [("human", "2 + 3?"), ("ai", "second")]
     assert heard(model.calls[1]) == [("human", "2 + 3?")]
+
+
+def test_a_write_that_failed_behind_its_effect_is_not_made_twice(drive: Drive, memory: Any) -> None:
+    """The connection was lost after the messages had arrived: the turn is finished with the next message."""
+
+    class Flaky(InMemoryChatMessageHistory):
+        def add_messages(self, messages: Sequence[BaseMessage]) -> None:
+            super().add_messages(messages)
+            if len(self.messages) == 2:
+                raise ConnectionError
+
+    history = Flaky()
+    model = ScriptedModel(["Five.", "Yes."])
+    agent = Agent(model, filters=[filters.memory(lambda name: history)], checkpointer=memory)
+    with pytest.raises(FilterError):
+        drive(agent).start("2 + 3?", thread="t")
+    drive(agent).start("Sure?", thread="t")
+    conversation = [("human", "2 + 3?"), ("ai", "Five."), ("human", "Sure?"), ("ai", "Yes.")]
+    assert heard(history.messages) == conversation
+    assert heard(model.calls[1]) == conversation[:3]
 
 
 @pytest.mark.parametrize("saver", [True, False], ids=["checkpointer", "none"])
