@@ -14,13 +14,13 @@ from typing import Any, cast
 from langchain_core.messages import AIMessage, BaseMessage, RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Command
-from pydantic_core import to_jsonable_python
 
 from scallion.approvals.changed import asks_again
 from scallion.bridge import call
 from scallion.filters.filter import Filter, layers
 from scallion.filters.journal import Frame, Record, Wire, current_frame
 from scallion.filters.onion import Run, nest
+from scallion.filters.python_type import written
 from scallion.filters.state import StateRules, States
 from scallion.history import changes, kept_messages, shared_length, with_final, with_ids
 from scallion.loop.aside import Lending
@@ -100,7 +100,7 @@ class Turn:
                 "message": result.message,
                 "usage": dict(result.usage),
                 "attempts": result.attempts,
-                "parsed": to_jsonable_python(result.parsed, round_trip=True) if load_parsed else result.parsed,
+                "parsed": written(result) if load_parsed else result.parsed,
                 "calls": [dict(one) for one in result.tool_calls],
                 "head": head,
                 "rest": list(result.messages)[head:],
@@ -108,12 +108,12 @@ class Turn:
 
         def load(record: Record) -> Completed:
             messages = [*self.channel[: record["head"]], *record["rest"]]
-            data = record["parsed"]
-            parsed = data if load_parsed is None or data is None else load_parsed(data)
+            kept = record["parsed"]
+            parsed, text = (kept, None) if load_parsed is None or kept is None else (load_parsed(kept), kept)
             self.note_end(record["message"], messages)
             return Completed(
                 record["message"], messages, record["calls"], record["usage"], record["attempts"], parsed,
-                thread=self.here.thread, turn=self.id,
+                thread=self.here.thread, turn=self.id, parsed_json=text,
             )  # fmt: skip
 
         return Wire("turn", dump, load)

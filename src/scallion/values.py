@@ -125,7 +125,8 @@ class Completed(_Value):
     """A turn that came to its answer.
 
     `messages`: the whole sequence that led to it. `usage`: counts and tokens over all attempts of the turn.
-    `filter_state`: the final private state by filter name.
+    `filter_state`: the final private state by filter name. `parsed_json`: the JSON that `parsed` was made of, where it
+    is of a type of Python; it goes when another `parsed` comes.
     """
 
     message: AIMessage
@@ -138,6 +139,12 @@ class Completed(_Value):
     thread: str | None = None
     turn: str | None = None
     trace: Any = field(default=None, compare=False, repr=False)
+    parsed_json: str | None = field(default=None, compare=False, repr=False)
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with these fields changed."""
+        is_same = changes.get("parsed", self.parsed) is self.parsed
+        return super().replace(**changes if is_same else {"parsed_json": None, **changes})
 
     @property
     def answer(self) -> str:

@@ -12,7 +12,7 @@ import pytest
 from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from modes import Drive, Outcome, delivered
-from pydantic import BaseModel, Field, TypeAdapter, field_validator, model_validator
+from pydantic import BaseModel, Field, SecretStr, TypeAdapter, field_validator, model_validator
 from scenes import Desk, asks, call, heard
 from typing_extensions import TypedDict
 
@@ -20,13 +20,19 @@ from scallion import (
     Agent,
     Completed,
     ConfigurationError,
+    Filter,
+    FilterError,
     SQLCheckpointer,
     ValidationFailed,
     around_turn,
     filters,
     pause,
 )
+from scallion.filters.json_schema import Schema
+from scallion.filters.json_text import Found
 from scallion.filters.native_output import is_offered, is_portable
+from scallion.filters.python_type import PythonType
+from scallion.filters.validate_schema import judge
 from scallion.testing import ScriptedModel
 
 SCHEMA = {
@@ -311,6 +317,99 @@ def test_what_was_parsed_survives_a_pause_of_an_outer_filter(drive: Drive, sql: 
     done = completed(drive(agent()).resume("t", {"type": "approve"}))
     assert [done.parsed, *seen] == [value, value]
     assert type(done.parsed) is type(value)
+
+
+class Login(BaseModel):
+    """Written, it hides what it holds."""
+
+    key: SecretStr
+
+
+class Partly(BaseModel):
+    """Written, it leaves a field out."""
+
+    a: int
+    hidden: str = Field("none", exclude=True)
+
+
+class Renamed(BaseModel):
+    """Written, it has another name than where it is read."""
+
+    a: int = Field(validation_alias="alpha", serialization_alias="omega")
+
+
+LOSSY = {Login: '{"key": "hunter2"}', Partly: '{"a": 1, "hidden": "kept"}', Renamed: '{"alpha": 1}'}
+
+
+def held_twice(request: Any, state: Any, next: Any) -> Any:
+    result = next(request)
+    for question in ("Send it?", "Sure?"):
+        pause(question, allowed=("approve",))
+    return result
+
+
+@pytest.mark.parametrize("kind", LOSSY, ids=lambda kind: str(kind.__name__))
+@pytest.mark.parametrize("checked", [False, True])
+def test_after_a_pause_a_value_is_made_of_the_json_that_was_read(
+    drive: Drive, sql: SQLCheckpointer, kind: Any, checked: bool
+) -> None:
+    """And not of what pydantic writes of the value, where that is something else."""
+
+    def same(request: Any, state: Any, next: Any) -> Any:
+        result = next(request)
+        return result.replace(parsed=result.parsed)
+
+    between = [filters.validate_answer(lambda answer: True), Filter("same", around_turn=same)] if checked else []
+    stack = [Filter("hold", around_turn=held_twice), *between, filters.validate_schema(kind)]
+
+    def agent(*replies: str) -> Agent:
+        return Agent(ScriptedModel(list(replies)), filters=stack, checkpointer=sql)
+
+    drive(agent(LOSSY[kind])).start("go", thread="t")
+    drive(agent()).resume("t", {"type": "approve"})
+    done = completed(drive(agent()).resume("t", {"type": "approve"}))
+    assert done.parsed == kind.model_validate_json(LOSSY[kind])
+
+
+def test_a_value_that_a_filter_outside_put_there_is_kept_over_a_pause(drive: Drive, sql: SQLCheckpointer) -> None:
+    """It has no JSON that was read: what pydantic writes of it is kept."""
+
+    def other(request: Any, state: Any, next: Any) -> Any:
+        return next(request).replace(parsed=Partly(a=2))
+
+    hooks = [Filter("hold", around_turn=held_twice), Filter("other", around_turn=other)]
+    stack = [*hooks, filters.validate_schema(Partly)]
+    agent = Agent(ScriptedModel(['{"a": 1}']), filters=stack, checkpointer=sql)
+    drive(agent).start("go", thread="t")
+    drive(agent).resume("t", {"type": "approve"})
+    assert completed(drive(agent).resume("t", {"type": "approve"})).parsed == Partly(a=2)
+
+
+def test_a_type_that_changed_during_a_pause_is_told_as_what_it_is(sql: SQLCheckpointer) -> None:
+    """It is the fault of the filter that reads, not of the one that paused."""
+
+    def agent(kind: Any, *replies: str) -> Agent:
+        stack = [Filter("hold", around_turn=held_twice), filters.validate_schema(kind)]
+        return Agent(ScriptedModel(list(replies)), filters=stack, checkpointer=sql)
+
+    agent(Partly, '{"a": 1}').invoke("go", thread="t")
+    with pytest.raises(FilterError, match="'validate_schema' failed in load_parsed"):
+        agent(Login).resume("t", {"type": "approve"})
+
+
+def test_a_number_that_cannot_be_computed_with_is_told() -> None:
+    done, model = answered("1" + "0" * 400, "1", schema={"type": "number", "multipleOf": 0.01})
+    assert (done.parsed, done.attempts) == (1, 2)
+    assert "out of range" in str(model.calls[1][-1].text)
+
+
+@pytest.mark.parametrize("form", [PythonType(list), Schema({"items": {"$ref": "#"}}), Schema({"$ref": "#"})])
+def test_what_is_nested_too_deeply_is_told(form: Any) -> None:
+    """What could just be read may be too deep for what comes then."""
+    nested: list[Any] = []
+    for _ in range(5000):
+        nested = [nested]
+    assert judge([Found(nested, 1)], form, None).errors == ["#: it is nested too deeply"]
 
 
 def test_a_check_outside_keeps_what_was_parsed_inside(drive: Drive) -> None:

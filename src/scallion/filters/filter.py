@@ -38,7 +38,7 @@ class Filter:
     scope: Literal["turn", "thread"] = "turn"
     on_error: Literal["fail", "ignore"] = "fail"
     load_parsed: Callable[[Any], Any] | None = None
-    """What makes `Completed.parsed` of its JSON data again, after a pause; None where it is JSON data itself."""
+    """What makes `Completed.parsed` of the text of its JSON again, after a pause; None where it is JSON data itself."""
     can_pause: bool = False
     """Whether the filter is known to pause: such a stack is refused without a checkpointer."""
     needs_effects: bool = False

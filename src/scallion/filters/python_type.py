@@ -8,10 +8,11 @@ from itertools import islice
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, to_json
 
 from scallion.errors import ConfigurationError
 from scallion.filters.json_errors import pointer, short
+from scallion.values import Completed
 
 
 class PythonType:
@@ -34,18 +35,23 @@ class PythonType:
         except Exception:
             return None
 
-    def load(self, data: Any) -> Any:
-        """The value of the type; raises pydantic's ValidationError."""
-        return self._adapter.validate_json(json.dumps(data))
+    def load(self, text: str) -> Any:
+        """The value of the type that the JSON tells; raises pydantic's ValidationError."""
+        return self._adapter.validate_json(text)
 
     def read(self, data: Any, most: int | None = None) -> tuple[list[str], Any]:
         """What is wrong with the data, at most so much of it; and the value of the type, if nothing is."""
         try:
-            return [], self.load(data)
-        except RecursionError:
-            return ["#: it is nested too deeply"], None
+            return [], self.load(json.dumps(data))
         except ValidationError as error:
             return [_told(one) for one in islice(error.errors(include_url=False), most)], None
+
+
+def written(result: Completed) -> str | None:
+    """The JSON of what was parsed. That which was read, where it is known: pydantic may write another one."""
+    if result.parsed is None:
+        return None
+    return result.parsed_json or to_json(result.parsed, round_trip=True).decode()
 
 
 def _told(error: ErrorDetails) -> str:

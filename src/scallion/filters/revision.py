@@ -30,6 +30,8 @@ class Verdict:
     parsed: Any = None
     hint: str = ""
     """What helps the model besides the errors."""
+    parsed_json: str | None = None
+    """The JSON that `parsed` was made of, where it is of a type of Python."""
 
 
 def is_final(message: AIMessage) -> bool:
@@ -82,7 +84,7 @@ class Revision(Filter):
                 return self._given_up(result, verdict)
             retries += 1
             result = next(self._again(request, result, verdict))
-        return result.replace(parsed=verdict.parsed)
+        return result.replace(parsed=verdict.parsed, parsed_json=verdict.parsed_json)
 
     def around_chat(self, request: ChatRequest, state: Any, next: Any) -> ChatReply:
         """Pass, where the model gives one answer: of several, one would be judged and the others lost."""
@@ -94,7 +96,7 @@ class Revision(Filter):
 
     def _verdict(self, result: Completed) -> Verdict:
         if is_final(result.message):
-            return Verdict(parsed=result.parsed)
+            return Verdict(parsed=result.parsed, parsed_json=result.parsed_json)
         verdict = self._judge(result)
         if not verdict.errors and current_frame.get().went_on:
             return Verdict(["it was rejected before the pause"])

@@ -68,6 +68,6 @@ def validate_answer(
     def judge(result: Completed) -> Verdict:
         said = check(result.answer, result) if whole else check(result.answer)
         said = awaited(said)
-        return Verdict(complaints(said), result.parsed)
+        return Verdict(complaints(said), result.parsed, parsed_json=result.parsed_json)
 
     return Revision(name, judge, max_retries=max_retries, keep_attempts=keep_attempts, strict=strict)

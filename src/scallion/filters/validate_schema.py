@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
-from scallion.errors import ConfigurationError
+from scallion.errors import ConfigurationError, FilterError
 from scallion.filters.json_schema import JSONSchema, Schema
 from scallion.filters.json_text import Found, NoJSON, parse, preferred, search
 from scallion.filters.native_output import is_offered, is_portable, response_format
@@ -30,7 +30,12 @@ def read(found: Found, form: Form, most: int | None) -> tuple[list[str], Any]:
     """What is wrong with a value, and what the form makes of it."""
     if is_schema_itself(found.value, form.json_schema):
         return ["#: it is the schema itself: give a value that fits the schema"], None
-    return form.read(found.value, most)
+    try:
+        return form.read(found.value, most)
+    except RecursionError:
+        return ["#: it is nested too deeply"], None
+    except OverflowError:  # of an integer of hundreds of digits, where a float is needed
+        return ["#: it holds a number that is out of range"], None
 
 
 def judge(found: Sequence[Found], form: Form, most: int | None) -> Verdict:
@@ -41,7 +46,8 @@ def judge(found: Sequence[Found], form: Form, most: int | None) -> Verdict:
         return Verdict([f"it holds {count} JSON values that fit: give one"], hint=ONLY_JSON)
     meant = fitting[0] if fitting else max(preferred(found), key=lambda one: one.length)
     errors, value = readings[id(meant)]
-    return Verdict(errors, value, ONLY_JSON)
+    text = None if errors or isinstance(form, Schema) else json.dumps(meant.value)
+    return Verdict(errors, value, ONLY_JSON, text)
 
 
 def _different(found: Sequence[Found]) -> int:
@@ -63,7 +69,7 @@ class ValidateSchema(Revision):
         if max_errors is not None:
             check_count(name, "max_errors", max_errors, least=1)
         self.schema = form.json_schema
-        self.load_parsed = form.load if isinstance(form, PythonType) else None
+        self.load_parsed = self._load if isinstance(form, PythonType) else None
         self._form = form
         self._most = max_errors
         self._code_fence = code_fence
@@ -78,6 +84,12 @@ class ValidateSchema(Revision):
 
     def _is_asked(self, request: ChatRequest) -> bool:
         return self._native or (request.model is not None and is_offered(request.model, request.tools))
+
+    def _load(self, text: str) -> Any:
+        try:
+            return cast("PythonType", self._form).load(text)
+        except ValueError as error:  # the type is another one than before the pause
+            raise FilterError(self.name, "load_parsed", "what was read before a pause fits no more") from error
 
     def _read(self, result: Completed) -> Verdict:
         try:
