@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import operator
+import threading
 from typing import Annotated, Any, TypedDict
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from scallion import Agent, ConfigurationError, Filter, Policy, around_chat, compose, filters
+from scallion import Agent, ConfigurationError, Filter, Policy, TokenTransform, around_chat, compose, filters
 from scallion.testing import ScriptedModel
 
 
@@ -51,6 +52,13 @@ MISTAKES = {
     "a generator": ([Filter("gen", around_chat=generator)], "'gen'.*generator"),
     "an async generator": ([Filter("agen", around_chat=async_generator)], "'agen'.*generator"),
     "a step for a transform": ([Filter("tok", token_transform=step)], "'tok'.*TokenTransform"),
+    "a step of one argument": ([Filter("tok", token_transform=TokenTransform(lambda token: [token]))], "'tok'.*step"),
+    "a flush of two": ([Filter("tok", token_transform=TokenTransform(step, flush=step))], "'tok'.*flush"),
+    "no step": ([Filter("tok", token_transform=TokenTransform(None))], "'tok'.*step"),  # type: ignore[arg-type]
+    "an init that cannot be copied": (
+        [Filter("tok", token_transform=TokenTransform(step, init=threading.Lock()))],
+        "'tok'.*init.*copied",
+    ),
     "a class for an instance": ([Whole], "Whole"),
     "a plain function": ([good], r"filters\[0\].*around_chat"),
     "a text": (["logging"], r"filters\[0\]"),

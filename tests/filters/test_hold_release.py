@@ -149,6 +149,18 @@ class TestWindows:
         """A point inside of a number is none; whether one at the end is, the next piece tells."""
         assert due(text, "sentence") == (end, end)
 
+    @settings(max_examples=200, deadline=None)
+    @given(st.lists(st.text('a. \n"」。)', max_size=4), max_size=12))
+    def test_only_what_is_new_is_looked_at(self, pieces: list[str]) -> None:
+        """With the same outcome; before, all that was held was searched again with each piece."""
+        held = Held()
+        for piece in pieces:
+            held.add(Token(piece))
+            leaving = due(held.text, "sentence")
+            assert held.due("sentence") == leaving
+            held.take(leaving[1])
+            assert len(held.text) - held._looked <= len(held.text) - len(held.text.rstrip('."」)'))
+
     def test_what_follows_a_blocked_sentence_does_not_leave(self) -> None:
         gate = Gate(lambda text: "[cut]" if "bad" in text else True, "sentence", None, None)
         assert passed(gate, ["Good. ", "A bad one. ", "Good again. "]) == ["Good. ", "[cut]", "", ""]
@@ -245,6 +257,7 @@ def test_without_a_stream_nothing_is_checked() -> None:
     ("check", "options", "message"),
     [
         ("yes", {}, "check"),
+        (lambda: True, {}, r"check\(\) cannot take \(text\)"),
         (bool, {"window": "word"}, "window"),
         (bool, {"window": 0}, "window"),
         (bool, {"window": True}, "window"),

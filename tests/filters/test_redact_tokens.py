@@ -7,6 +7,7 @@ import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import assume, example, given, settings
@@ -16,7 +17,8 @@ from langchain.agents.middleware import PIIMiddleware
 from modes import Driver, delivered
 
 from scallion import Agent, Completed, ConfigurationError, FilterError, Token, around_chat, filters
-from scallion.filters.growing import MOST_STEPS, Undecidable
+from scallion.filters import growing
+from scallion.filters.growing import MOST_STEPS, OpenStarts, Undecidable
 from scallion.filters.redaction import Redactor
 from scallion.testing import BreaksOff, ScriptedModel
 
@@ -66,20 +68,30 @@ class TestEveryChunking:
     """The invariant: joined, the pieces are what `re.sub` makes of the whole."""
 
     @settings(max_examples=400, deadline=None)
-    @given(PATTERNS, FLAGS, st.text("aabbcA1 \n", max_size=10), st.lists(st.integers(0, 10), max_size=5))
-    @example("a(?=b)", 0, "ab", [1])
-    @example("ab|abcd", 0, "abcd", [2])
-    @example("(?:abcd|b)", 0, "abx", [2])
-    @example("a.*?b", 0, "aabb", [3])
-    @example(r"a+$", 0, "aa\n", [2])
-    @example(r"a+$", 0, "aa\na", [2, 3])
-    @example("(?:a|ab)(?:c|bcd)", 0, "abcd", [3])
-    @example("(?<=b)a", 0, "ba" * 5, [1, 2, 3])
-    def test_any_pattern_over_any_text(self, pattern: str, flags: int, text: str, places: list[int]) -> None:
-        """Of all that `re` knows and the redactor accepts."""
+    @given(
+        PATTERNS,
+        FLAGS,
+        st.text("aabbcA1 \n", max_size=10),
+        st.lists(st.integers(0, 10), max_size=5),
+        st.sampled_from([0, growing.MOST_COUNTED]),
+    )
+    @example("a(?=b)", 0, "ab", [1], 0)
+    @example("ab|abcd", 0, "abcd", [2], 0)
+    @example("(?:abcd|b)", 0, "abx", [2], 0)
+    @example("a.*?b", 0, "aabb", [3], 0)
+    @example(r"a+$", 0, "aa\n", [2], 0)
+    @example(r"a+$", 0, "aa\na", [2, 3], 0)
+    @example("(?:a|ab)(?:c|bcd)", 0, "abcd", [3], 0)
+    @example("(?<=b)a", 0, "ba" * 5, [1, 2, 3], 0)
+    @example("(?:ab{2,3}|b)c", 0, "abbbbbcabbbc", list(range(12)), 0)
+    def test_any_pattern_over_any_text(
+        self, pattern: str, flags: int, text: str, places: list[int], most_counted: int
+    ) -> None:
+        """Of all that `re` knows and the redactor accepts, with counts followed and without."""
         compiled = re.compile(pattern, flags)
         try:
-            redactor = Redactor(compiled, lambda match: f"<{match[0]}>")
+            with mock.patch.object(growing, "MOST_COUNTED", most_counted):
+                redactor = Redactor(compiled, lambda match: f"<{match[0]}>")
         except Undecidable:
             assume(False)
         stream = redactor.stream()
@@ -162,6 +174,51 @@ class TestHolding:
         assert len(stream._starts._open) <= 3
         assert stream.push(" ") + stream.finish() == "abc." * 500 + " "
 
+    @pytest.mark.parametrize("size", [4, 100_000])
+    @pytest.mark.parametrize(
+        ("pattern", "text"),
+        [
+            (r"BEGIN[^\n]*END|\d+", "BEGIN " + "order 12345, " * 500 + "\nbye"),
+            (r"sk-\w+", "key sk-abc123, \n" * 500),
+        ],
+    )
+    def test_what_is_read_again_behind_a_match_is_little(
+        self, monkeypatch: pytest.MonkeyPatch, pattern: str, text: str, size: int
+    ) -> None:
+        """Also where many matches are decided at once; before, all that was held was read again behind each."""
+        reads = 0
+        read = OpenStarts.read
+
+        def counted(self: OpenStarts, character: str, at: int) -> None:
+            nonlocal reads
+            reads += 1
+            read(self, character, at)
+
+        monkeypatch.setattr(OpenStarts, "read", counted)
+        out = redacted(pattern, [text[at : at + size] for at in range(0, len(text), size)])
+        assert "".join(out) == re.sub(pattern, "[X]", text)
+        assert reads < 2.5 * len(text)
+
+    @pytest.mark.parametrize(
+        ("pattern", "longest"),
+        [(r"[A-Za-z0-9+/]{40,1000}={0,2}!", 1003), (r"(?s)<.{0,2000}>>>>>", 2006), (r"\b\w{300}(?=!!)", 304)],
+    )
+    def test_large_counts_whose_starts_are_everywhere(self, pattern: str, longest: int) -> None:
+        """A few starts stay open, and no more is held than the longest match."""
+        text = ("<" + "QWxhZGRpbjpvcGVuIHNlc2FtZQ" * 50 + "a" * 260 + "!! ") * 2 + "<b>>>>>"
+        stream = Redactor(re.compile(pattern), lambda match: "[X]").stream()
+        out = ""
+        for character in text:
+            out += stream.push(character)
+            assert len(stream._starts._open) <= 5
+            assert stream.held <= longest
+        assert out + stream.finish() == re.sub(pattern, "[X]", text)
+
+    def test_a_start_is_closed_where_its_longest_match_would_end(self) -> None:
+        stream = Redactor(re.compile("(?s)<.{0,500}>"), lambda match: "[X]").stream()
+        assert stream.push("<" + "a" * 500) == ""
+        assert stream.push("a") == "<" + "a" * 501
+
     def test_what_the_automaton_remembers_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("scallion.filters.growing.MOST_STEPS", 50)
         assert MOST_STEPS > 50
@@ -243,6 +300,11 @@ def test_a_replacement_that_fails_stops_the_stream() -> None:
     assert "sk-abc123" not in str(caught.value)
 
 
+def test_a_function_that_gives_none_deletes_the_match_as_in_re_sub(read: Any) -> None:
+    _, events = read(Agent(ScriptedModel(["hello all"]), filters=[filters.redact_tokens("l", lambda match: None)]))
+    assert delivered(events) == "heo a"
+
+
 def test_without_a_stream_nothing_changes() -> None:
     agent = Agent(ScriptedModel([TEXT]), filters=[filters.redact_tokens(ALL, "[X]")])
     result = agent.invoke("go")
@@ -265,6 +327,9 @@ def test_without_a_stream_nothing_changes() -> None:
         ("a", r"\1", "replacement"),
         ("a", r"\g<name>", "replacement"),
         ("a", 3, "replacement"),
+        ("a", lambda: "", "replacement.*match"),
+        ("(" * 500 + "a" + ")" * 500, "", "nested"),
+        ("a{99999999999999999999}", "", "no regular expression"),
     ],
 )
 def test_what_cannot_be_held_back_exactly_is_refused(pattern: Any, replacement: Any, message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -182,23 +183,36 @@ def _check_hook(name: str, where: str, hook: Any) -> None:
         raise ConfigurationError(f"filter {name!r}: {where} is not callable but {type(hook).__name__}")
     if inspect.isgeneratorfunction(hook) or inspect.isasyncgenfunction(hook):
         raise ConfigurationError(f"filter {name!r}: {where} is a generator: return the reply instead of yielding it")
+    check_takes(name, where, hook, "request", "state", "next")
+
+
+def check_takes(name: str, where: str, function: Any, *given: str) -> None:
+    """Raise ConfigurationError where the function cannot take the arguments that it will be given."""
     try:
-        signature = inspect.signature(hook)
+        signature = inspect.signature(function)
     except ValueError:  # a builtin that does not tell
         return
     try:
-        signature.bind(None, None, None)
+        signature.bind(*given)
     except TypeError:
-        raise ConfigurationError(f"filter {name!r}: {where}{signature} cannot take (request, state, next)") from None
+        raise ConfigurationError(f"filter {name!r}: {where}{signature} cannot take ({', '.join(given)})") from None
 
 
 def _check_transform(name: str, transform: Any) -> None:
     if not isinstance(transform, TokenTransform):
         raise ConfigurationError(f"filter {name!r}: token_transform is TokenTransform(step, ...), not {transform!r}")
-    for part in ("step", "flush"):
+    for part, given in (("step", ("token", "state")), ("flush", ("state",))):
         function = getattr(transform, part)
-        if function is not None and not callable(function):
+        if function is None and part == "flush":
+            continue
+        if not callable(function):
             raise ConfigurationError(f"filter {name!r}: {part} of its token transform is not callable")
+        check_takes(name, part, function, *given)
+    try:
+        copy.deepcopy(transform.init)
+    except Exception as error:
+        told = f"init of its token transform cannot be copied for each stream: {type(error).__name__}"
+        raise ConfigurationError(f"filter {name!r}: {told}; let step make it where the state is None") from error
 
 
 def _check_state(one: Filter) -> None:

@@ -8,6 +8,10 @@ has come to the end of the pattern, those behind it are dropped, as `re` would n
 What depends on more than the characters read so far (assertions, look-ahead, atomic groups, loops that may be empty) is
 followed as if it held, and a match that came by such a way drops nothing. So a start may be kept open longer than
 needed, and is never closed too early.
+
+A counted repeat has a place for each count: where a match may start everywhere (`[a-z]{40,1000}!`), threads of each
+count would be alive at once. Where the pattern is large by such repeats, and a match has a greatest length, they are
+followed as if they had no count, which makes the threads alike, and a start is closed by that length instead.
 """
 
 from __future__ import annotations
@@ -19,6 +23,8 @@ from typing import Any
 
 MOST_NODES = 20_000
 """A pattern that needs more, by counted repeats inside of each other, is refused."""
+MOST_COUNTED = 200
+"""A pattern of more nodes whose matches have a greatest length is followed without its counts."""
 MOST_STEPS = 50_000
 """How many steps are remembered; beyond that all are forgotten and found again."""
 END, PROBE, NOWHERE = 0, 1, 2
@@ -45,25 +51,34 @@ class Threads:
 
 
 class Automaton:
-    """The automaton of one pattern. `context`: how many characters before a start the pattern may look at.
+    """The automaton of one pattern. `context`: how many characters before a start the pattern may look at; `reach`: how
+    many from there on, None for any number.
 
     Raises Undecidable for a pattern that it cannot follow. It remembers steps, and may be shared by threads.
     """
 
     def __init__(self, pattern: re.Pattern[str]) -> None:
         self.context = 1
-        self._characters: dict[int, tuple[Callable[[str], Any], int]] = {}
-        self._forks: dict[int, tuple[Sequence[int], bool]] = {NOWHERE: ((), False)}
-        self._nodes = NOWHERE + 1
         self._known: dict[tuple[int, ...], Threads] = {}
         self._remembered = 0
         parsed = _parser.parse(pattern.pattern, pattern.flags & ~re.DEBUG)
         if parsed.getwidth()[0] == 0:
             raise Undecidable("it can match an empty text")
-        entry = self._sequence(parsed, parsed.state.flags & ~re.DEBUG, END)
+        self.reach = _reach(parsed)
+        self._counts = True
+        entry = self._built(parsed)
+        if self._nodes > MOST_COUNTED and self.reach is not None:
+            self._counts = False
+            entry = self._built(parsed)
         alive: list[int] = []
         self._follow(entry, False, alive, set())
         self.start = self.threads(tuple(alive))
+
+    def _built(self, parsed: Any) -> int:
+        self._characters: dict[int, tuple[Callable[[str], Any], int]] = {}
+        self._forks: dict[int, tuple[Sequence[int], bool]] = {NOWHERE: ((), False)}
+        self._nodes = NOWHERE + 1
+        return self._sequence(parsed, parsed.state.flags & ~re.DEBUG, END)
 
     def threads(self, alive: tuple[int, ...]) -> Threads:
         """The one object for these threads."""
@@ -144,6 +159,9 @@ class Automaton:
     def _repeat(self, operator: Any, argument: Any, flags: int, following: int) -> int:
         low, high, inner = argument
         is_lazy = operator is _constants.MIN_REPEAT
+        is_plain = operator is not _constants.POSSESSIVE_REPEAT and inner.getwidth()[0] > 0
+        if high > 1 and not self._counts:
+            low, high, is_plain = min(low, 1), _constants.MAXREPEAT, False
         entry = following
         if high is _constants.MAXREPEAT:
             entry = self._fork([])
@@ -154,7 +172,6 @@ class Automaton:
                 entry = self._fork(_tried(self._sequence(inner, flags, entry), following, is_lazy))
         for _ in range(low):
             entry = self._sequence(inner, flags, entry)
-        is_plain = operator is not _constants.POSSESSIVE_REPEAT and inner.getwidth()[0] > 0
         return entry if is_plain else self._doubted(entry)
 
     def _look(self, operator: Any, argument: Any, flags: int, following: int) -> int:
@@ -167,7 +184,7 @@ class Automaton:
         direction, inner = argument
         if direction > 0:
             return self._fork([following, self._sequence(inner, flags, NOWHERE)], doubts=True)
-        if any(part in LOOKING for part in _operators(inner)):
+        if any(operator in LOOKING for operator, _ in _parts(inner)):
             raise Undecidable("it has an assertion inside of a look-behind")
         self.context = max(self.context, inner.getwidth()[1] + 1)
         return self._doubted(following)
@@ -190,42 +207,55 @@ class Automaton:
 class OpenStarts:
     """The starts of a match that are open in one text, and the threads that keep each of them so, first start first.
 
-    Where threads of two starts stand in the same place, what comes decides both alike: the first start keeps it.
+    Where threads of two starts stand in the same place, what comes decides both alike: the first start keeps it, with
+    the last start that it stands for. Behind `reach`, only later ones than the first are left of it.
     """
 
     def __init__(self, automaton: Automaton) -> None:
         self._automaton = automaton
-        self._open: list[tuple[int, Threads]] = []
+        self._open: list[tuple[int, int, Threads]] = []
 
     @property
     def first(self) -> int | None:
         """The first open start; None where every match is decided."""
         return self._open[0][0] if self._open else None
 
-    def read(self, text: str, place: int) -> None:
-        """Go on with characters of which the first has this place."""
+    def read(self, character: str, at: int) -> None:
+        """Go on with the character that has this place."""
         step, start = self._automaton.step, self._automaton.start
-        for at, character in enumerate(text, place):
-            begun = start.steps.get(character) or step(start, character)
-            if self._open:
-                went_on = [(since, step(threads, character)) for since, threads in self._open]
-                if all(threads is not begun for _, threads in went_on):
-                    went_on.append((at, begun))
-                self._open = [one for one in went_on if one[1].alive]
-                if len(self._open) > 1:
-                    self._open = list(self._apart())
-            elif begun.alive:
-                self._open = [(at, begun)]
+        begun = start.steps.get(character) or step(start, character)
+        if not self._open:
+            self._open = [(at, at, begun)] if begun.alive else []
+            return
+        went_on = [(since, last, step(threads, character)) for since, last, threads in self._open]
+        self._open = [one for one in (*went_on, (at, at, begun)) if one[2].alive]
+        if len(self._open) > 1:
+            self._open = self._apart()
+        if self._automaton.reach is not None:
+            self._close(at + 2 - self._automaton.reach)
 
-    def _apart(self) -> Iterable[tuple[int, Threads]]:
-        seen: set[int] = set()
-        for since, threads in self._open:
-            alive = tuple(one for one in threads.alive if one not in seen)
-            seen.update(alive)
+    def _apart(self) -> list[tuple[int, int, Threads]]:
+        holders: dict[int, int] = {}
+        apart: list[tuple[int, int, Threads]] = []
+        for since, last, threads in self._open:
+            alive = []
+            for one in threads.alive:
+                holder = holders.setdefault(one, len(apart))
+                if holder == len(apart):
+                    alive.append(one)
+                else:
+                    first, latest, kept = apart[holder]
+                    apart[holder] = (first, max(latest, last), kept)
             if len(alive) == len(threads.alive):
-                yield since, threads
+                apart.append((since, last, threads))
             elif alive:
-                yield since, self._automaton.threads(alive)
+                apart.append((since, last, self._automaton.threads(tuple(alive))))
+        return apart
+
+    def _close(self, before: int) -> None:
+        """Close the starts before this place: a match of theirs would have come to its end."""
+        if self._open and self._open[0][0] < before:
+            self._open = [(max(since, before), last, threads) for since, last, threads in self._open if last >= before]
 
     def clear(self) -> None:
         """Nothing is open any more."""
@@ -233,7 +263,7 @@ class OpenStarts:
 
     def move(self, by: int) -> None:
         """The text was cut in front: places are smaller now."""
-        self._open = [(since - by, threads) for since, threads in self._open]
+        self._open = [(since - by, last - by, threads) for since, last, threads in self._open]
 
 
 def _nothing(character: str) -> bool:
@@ -260,12 +290,23 @@ def _one_character(part: Any, flags: int) -> Callable[[str], Any]:
     return compiled.fullmatch
 
 
-def _operators(parts: Any) -> Iterable[Any]:
-    """All operators of a parsed pattern, those inside of others too."""
-    if isinstance(parts, _parser.SubPattern):
-        for operator, argument in parts:
-            yield operator
-            yield from _operators(argument)
-    elif isinstance(parts, list | tuple):
-        for one in parts:
-            yield from _operators(one)
+def _parts(parsed: Any) -> Iterable[tuple[Any, Any]]:
+    """All parts of a parsed pattern, with those inside of others."""
+    if isinstance(parsed, _parser.SubPattern):
+        for operator, argument in parsed:
+            yield operator, argument
+            yield from _parts(argument)
+    elif isinstance(parsed, list | tuple):
+        for one in parsed:
+            yield from _parts(one)
+
+
+def _reach(parsed: Any) -> int | None:
+    """How many characters decide whether, and how far, the pattern matches at a start; None for any number."""
+    reach: int = parsed.getwidth()[1]
+    for operator, argument in _parts(parsed):
+        if operator is _constants.AT:
+            reach += 2
+        elif operator in LOOKING and argument[0] > 0:
+            reach += argument[1].getwidth()[1]
+    return reach if reach < _constants.MAXREPEAT else None

@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import re
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Literal
 
 from scallion.bridge import awaited
 from scallion.errors import ConfigurationError
 from scallion.events import Token
-from scallion.filters.filter import Filter
+from scallion.filters.filter import Filter, check_takes
 from scallion.filters.tokens import TokenTransform
 
 Check = Callable[[str], Any]
 Window = Literal["whole", "sentence"] | int
 SENTENCE_END = re.compile(r"[.!?…][\"')\]”’»]*\s+|[。！？][」』）”’]*|\n+")
 """Where a sentence is over: a mark with a space behind it, a mark of Chinese or Japanese, the end of a line."""
+UNFINISHED = re.compile(r"[.!?…][\"')\]”’»]*\Z")
+"""What can still become such an end."""
 
 
-def due(text: str, window: Window) -> tuple[int, int]:
-    """How much of the held text is to be checked now, and how much of it may leave then."""
+def due(text: str, window: Window, since: int = 0) -> tuple[int, int]:
+    """How much of the held text is to be checked now, and how much of it may leave then; no sentence ends before
+    `since`.
+    """
     if window == "whole":
         return 0, 0
     if window == "sentence":
-        end = max((found.end() for found in SENTENCE_END.finditer(text)), default=0)
+        end = max((found.end() for found in SENTENCE_END.finditer(text, since)), default=0)
         return end, end
     return (len(text), len(text) - int(window)) if len(text) >= 2 * int(window) else (0, 0)
 
@@ -35,7 +40,9 @@ class Held:
     def __init__(self) -> None:
         self.text = ""
         self.is_blocked = False
-        self._tokens: list[Token] = []
+        self._looked = 0
+        """Before it no sentence ends, and none will."""
+        self._tokens: deque[Token] = deque()
         self._since = 0.0
 
     def add(self, token: Token) -> None:
@@ -49,11 +56,19 @@ class Held:
         """Whether more is held than may be, or for longer."""
         return len(self.text) >= max_chars or time.monotonic() - self._since >= max_seconds
 
+    def due(self, window: Window) -> tuple[int, int]:
+        """What is due of it; each character is looked at once."""
+        found = due(self.text, window, self._looked)
+        if window == "sentence":
+            unfinished = UNFINISHED.search(self.text, self._looked)
+            self._looked = unfinished.start() if unfinished else len(self.text)
+        return found
+
     def take(self, length: int) -> list[Token]:
         """Let that many characters go."""
-        self.text, out = self.text[length:], []
+        self.text, self._looked, out = self.text[length:], max(0, self._looked - length), []
         while self._tokens and len(self._tokens[0].text) <= length:
-            out.append(self._tokens.pop(0))
+            out.append(self._tokens.popleft())
             length -= len(out[-1].text)
         if length:
             first = self._tokens[0]
@@ -78,7 +93,7 @@ class Gate:
             return [], held
         held.add(token)
         everything = len(held.text)
-        checked, leaving = (everything, everything) if held.is_over(*self._most) else due(held.text, self._window)
+        checked, leaving = (everything, everything) if held.is_over(*self._most) else held.due(self._window)
         return self._checked(held, checked, leaving), held
 
     def flush(self, held: Held | None) -> list[Token | str]:
@@ -112,7 +127,8 @@ def hold_release(
 
     `check(text)`, `def` or `async def`: True lets the text go; a text is delivered in its place, and nothing behind it;
     False delivers nothing any more. What it raises, or gives beside that, fails the turn with FilterError, and an error
-    of the model ends the stream: what is held does not leave then.
+    of the model ends the stream: what is held does not leave then. All this is by model call: after one whose text
+    did not pass, and that called tools, the text of the next one is checked and delivered for itself.
     `window`: "whole" checks the whole text, once; "sentence" whole sentences as they end; a number of characters:
     whatever is at most that long is seen whole before any of it leaves. `max_chars`, `max_seconds`: where as much is
     held, or for so long (looked at with each piece), all that is held is checked, and leaves if it passes. None: no
@@ -121,6 +137,7 @@ def hold_release(
     """
     if not callable(check):
         raise ConfigurationError(f"filter {name!r}: check is a function of a text, not {type(check).__name__}")
+    check_takes(name, "check", check, "text")
     if window not in ("whole", "sentence") and not _is_number(window, int):
         told = '"whole", "sentence" or a number of characters above 0'
         raise ConfigurationError(f"filter {name!r}: window is {told}, not {window!r}")

@@ -8,31 +8,36 @@ from typing import Any, cast
 
 from scallion.errors import ConfigurationError
 from scallion.events import Token
-from scallion.filters.filter import Filter
+from scallion.filters.filter import Filter, check_takes
 from scallion.filters.growing import Undecidable
 from scallion.filters.redaction import RedactedStream, Redactor
 from scallion.filters.tokens import TokenTransform
 
-Replacement = str | Callable[[re.Match[str]], str]
+Replacement = str | Callable[[re.Match[str]], str | None]
+NESTED = "pattern has groups that are nested too deeply: take those away that nothing refers to"
 
 
 def redactor(pattern: str | re.Pattern[str], replacement: Replacement) -> Redactor:
     """The redactor of a pattern, a text or a compiled one; raises ValueError that says what is wrong with it."""
     try:
         compiled = re.compile(pattern)
-    except (re.error, TypeError) as error:
+    except (re.error, TypeError, OverflowError) as error:
         raise ValueError(f"pattern is no regular expression of the module re: {error}") from None
+    except RecursionError:
+        raise ValueError(NESTED) from None
     if not isinstance(compiled.pattern, str):
         raise ValueError("pattern is for bytes: give one for texts")
     try:
         return Redactor(compiled, _replacing(compiled, replacement))
     except Undecidable as error:
         raise ValueError(f"pattern cannot be held back exactly: {error}") from None
+    except RecursionError:
+        raise ValueError(NESTED) from None
 
 
-def _replacing(pattern: re.Pattern[str], replacement: Any) -> Callable[[re.Match[str]], str]:
+def _replacing(pattern: re.Pattern[str], replacement: Any) -> Callable[[re.Match[str]], str | None]:
     if callable(replacement):
-        return cast("Callable[[re.Match[str]], str]", replacement)
+        return cast("Callable[[re.Match[str]], str | None]", replacement)
     if not isinstance(replacement, str):
         raise ValueError(f"replacement is a text, or a function of a match, not {type(replacement).__name__}")
     try:
@@ -65,7 +70,8 @@ def redact_tokens(
     """Replace what `pattern` matches in what a stream delivers: together it is `re.sub(pattern, replacement, answer)`.
 
     `pattern`: of the standard library's `re`, a text or compiled with flags. `replacement`: as in `re.sub`, a text
-    (`\\1` is a group) or a function of the match. Of the text only that is held back which later pieces can still make
+    (`\\1` is a group) or a function of the match, whose places count from somewhere in the text, as what was let go is
+    not kept. Of the text only that is held back which later pieces can still make
     a match of, or a longer one: `sk-\\w+` holds a key until the first character behind it. A pattern that goes on to
     the end of the text (`(?s)BEGIN.*`) holds back all from there. `max_hold`: characters; where more would be held
     back, the turn fails with FilterError and nothing of it leaves. None: up to the length of the answer.
@@ -75,6 +81,8 @@ def redact_tokens(
     """
     if max_hold is not None and (type(max_hold) is not int or max_hold < 1):
         raise ConfigurationError(f"filter {name!r}: max_hold is a number of characters above 0, not {max_hold!r}")
+    if callable(replacement):
+        check_takes(name, "replacement", replacement, "match")
     try:
         one = redactor(pattern, replacement)
     except ValueError as error:

@@ -14,17 +14,17 @@ SLACK = 1024
 class Redactor:
     """Replaces what `pattern` matches by what `replace(match)` gives: `"".join` of a stream is `whole(text)`.
 
-    Raises growing.Undecidable for a pattern that cannot be held back exactly. It may be shared by threads.
+    None from `replace` deletes the match. Raises growing.Undecidable for a pattern that cannot be held back exactly. It may be shared by threads.
     """
 
-    def __init__(self, pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str]) -> None:
+    def __init__(self, pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str | None]) -> None:
         self.pattern = pattern
         self.replace = replace
         self.automaton = Automaton(pattern)
 
     def whole(self, text: str) -> str:
         """The whole text with its matches replaced."""
-        return self.pattern.sub(self.replace, text)
+        return self.pattern.sub(self.replace, text)  # type: ignore[arg-type]
 
     def stream(self) -> RedactedStream:
         """A new text, to be given in pieces."""
@@ -38,6 +38,8 @@ class RedactedStream:
         self._redactor = redactor
         self._starts = OpenStarts(redactor.automaton)
         self._text = ""
+        self._read = 0
+        """The place up to which the automaton has read since the last match."""
         self._done = 0
         """The place up to which the text was let go."""
 
@@ -47,41 +49,51 @@ class RedactedStream:
         return len(self._text) - self._done
 
     def push(self, piece: str) -> str:
-        """Take one more piece, and give what is decided."""
-        self._starts.read(piece, len(self._text))
+        """Take one more piece, and give what is decided.
+
+        It is decided after each character, as what the automaton reads behind a match is read again.
+        """
         self._text += piece
-        out = self._let_go()
+        out: list[str] = []
+        while self._read < len(self._text):
+            self._starts.read(self._text[self._read], self._read)
+            self._read += 1
+            self._let_go(out)
         self._cut()
-        return out
+        return "".join(out)
 
     def finish(self) -> str:
         """The text is whole: give the rest."""
+        out: list[str] = []
+        for found in self._redactor.pattern.finditer(self._text, self._done):
+            self._replace(found, out)
+        out.append(self._text[self._done :])
         self._starts.clear()
-        return self._let_go(is_whole=True)
-
-    def _let_go(self, is_whole: bool = False) -> str:
-        out = []
-        while self._done < (limit := self._limit):
-            found = self._redactor.pattern.search(self._text, self._done)
-            if found is None or found.start() >= limit:
-                out.append(self._text[self._done : limit])
-                self._done = limit
-                break
-            out += [self._text[self._done : found.start()], self._redactor.replace(found)]
-            self._done = found.end()
-            self._starts.clear()
-            if not is_whole:
-                self._starts.read(self._text[self._done :], self._done)
+        self._read = self._done = len(self._text)
         return "".join(out)
 
-    @property
-    def _limit(self) -> int:
+    def _let_go(self, out: list[str]) -> None:
+        """Each start that is decided is tried once, so that no more is matched than `re.sub` would match."""
         first = self._starts.first
-        return len(self._text) if first is None else first
+        limit = self._read if first is None else first
+        match = self._redactor.pattern.match
+        for place in range(self._done, limit):
+            if found := match(self._text, place):
+                self._replace(found, out)
+                self._starts.clear()
+                self._read = self._done
+                return
+        if self._done < limit:
+            out.append(self._text[self._done : limit])
+            self._done = limit
+
+    def _replace(self, found: re.Match[str], out: list[str]) -> None:
+        out += [self._text[self._done : found.start()], self._redactor.replace(found) or ""]
+        self._done = found.end()
 
     def _cut(self) -> None:
         """Drop what neither a match nor a look-behind can need."""
         by = self._done - self._redactor.automaton.context
         if by > SLACK:
-            self._text, self._done = self._text[by:], self._done - by
+            self._text, self._done, self._read = self._text[by:], self._done - by, self._read - by
             self._starts.move(by)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
+import sys
 from typing import Any
 
 from langchain_core.messages import ToolMessage
@@ -90,6 +90,6 @@ def timeout(seconds: float, *, name: str = "timeout") -> Filter:
     resume has all the seconds again. `once` always stands inside: after a timeout it does not know what came of the
     call, and asks a person, where something calls it again. Raises ConfigurationError for seconds that are not above 0.
     """
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= sys.float_info.max:
         raise ConfigurationError(f"filter {name!r}: seconds is a number above 0, not {seconds!r}")
     return Timeout(seconds, name)
