@@ -14,7 +14,8 @@ SLACK = 1024
 class Redactor:
     """Replaces what `pattern` matches by what `replace(match)` gives: `"".join` of a stream is `whole(text)`.
 
-    None from `replace` deletes the match. Raises growing.Undecidable for a pattern that cannot be held back exactly. It may be shared by threads.
+    None from `replace` deletes the match. Raises growing.Undecidable for a pattern that cannot be held back exactly. It
+    may be shared by threads.
     """
 
     def __init__(self, pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str | None]) -> None:
