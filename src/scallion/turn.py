@@ -243,6 +243,8 @@ class TurnRunner:
         """The marker of an interrupted turn, taken over into `turn`."""
         marker = turn.resumption.values.get("turn") if turn.resumption else None
         if not marker or not marker.get("open") or turn.resumption is None:
+            if self._path and turn.resumption and turn.base is None:  # nothing stood around the turn when it paused
+                turn.base = turn.channel = turn.resumption.values.get("messages") or []
             return None
         if turn.resumption.begins_anew:  # end the node that asks, which supersedes the question
             self._invoke(turn, Command(resume={str(turn.resumption.held_id): turn.resumption.held}))
@@ -283,9 +285,7 @@ class TurnRunner:
     def _continued(self, turn: Turn, run: Run, resumption: Resumption) -> Mapping[str, Any]:
         if resumption.ended:
             return resumption.values
-        if not resumption.answers:
-            return self._invoke(turn, None)
-        return self._invoke(turn, Command(resume=dict(resumption.answers)))
+        return self._invoke(turn, Command(resume=dict(resumption.answers)) if resumption.answers else None)
 
     def _fresh_input(self, turn: Turn, request: TurnRequest, run: Run) -> dict[str, Any]:
         turn.attempts += 1

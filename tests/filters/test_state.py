@@ -6,11 +6,24 @@ import operator
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from modes import Drive
 from scenes import REQUESTS, Desk, asks, call, reply
 
-from scallion import Agent, Filter, FilterError, Paused, SQLCheckpointer, approve, compose, filters, pause
+from scallion import (
+    Agent,
+    Filter,
+    FilterError,
+    Paused,
+    SQLCheckpointer,
+    approve,
+    around_chat,
+    around_tool,
+    around_turn,
+    compose,
+    filters,
+    pause,
+)
 from scallion.testing import ScriptedModel
 
 
@@ -246,3 +259,69 @@ def test_state_is_a_mapping_that_cannot_be_assigned_to() -> None:
     with pytest.raises(FilterError) as caught:
         compose([Filter("f", around_chat=assigns, init={"n": 0})], "chat", lambda r: reply("chat"))(REQUESTS["chat"])
     assert isinstance(caught.value.__cause__, TypeError)
+
+
+@pytest.mark.parametrize("chain", ["turn", "chat", "tool"])
+def test_a_filter_that_is_added_to_a_paused_turn_starts_from_its_init(drive: Drive, any_saver: Any, chain: str) -> None:
+    def added(request: Any, state: Any, next: Any) -> Any:
+        reply = next(request)
+        return reply, {"n": state["n"] + 1, "seen": [chain]}
+
+    def build(*more: Any) -> Agent:
+        desk = Desk()
+        gate = filters.approval({"refund": True})
+        model = ScriptedModel([asks(call("refund", order=1)), "done"] if not more else ["done"])
+        return Agent(model, tools=[desk.refund()], filters=[*more, gate], checkpointer=any_saver)
+
+    schema = {"n": int, "seen": Annotated[list[str], operator.add]}
+    around = {"turn": around_turn, "chat": around_chat, "tool": around_tool}[chain]
+    new = around(name="new", init={"n": 0, "seen": ["init"]}, state_schema=TypedDict("Seen", schema))(added)
+    drive(build()).start("go", thread="t")
+    result, _ = drive(build(new)).resume("t", approve())
+    assert result.filter_state["new"] == {"n": 1, "seen": ["init", chain]}
+    assert new.init == {"n": 0, "seen": ["init"]}
+
+
+@pytest.mark.parametrize("new", [filters.limit_calls(5), filters.usage(), filters.todo()], ids=lambda one: one.name)
+def test_the_filters_of_the_catalogue_can_be_added_to_a_paused_turn(drive: Drive, any_saver: Any, new: Any) -> None:
+    def build(*more: Any) -> Agent:
+        model = ScriptedModel([asks(call("refund", order=1))] * (not more) + ["done"])
+        gate = filters.approval({"refund": True})
+        return Agent(model, tools=[Desk().refund()], filters=[*more, gate], checkpointer=any_saver)
+
+    drive(build()).start("go", thread="t")
+    result, _ = drive(build(new)).resume("t", approve())
+    assert result.answer == "done"
+    assert result.filter_state[new.name].keys() == new.init.keys()
+
+
+def test_a_key_that_is_new_in_the_state_of_a_thread_starts_from_its_init(drive: Drive, any_saver: Any) -> None:
+    def build(**init: Any) -> Agent:
+        @around_chat(name="kept", init=init, scope="thread")
+        def kept(request: Any, state: Any, next: Any) -> Any:
+            return next(request), {key: state[key] + 1 for key in init}
+
+        return Agent(ScriptedModel(["ok"]), filters=[kept], checkpointer=any_saver)
+
+    drive(build(old=0)).start("one", thread="t")
+    result, _ = drive(build(old=0, new=10)).start("two", thread="t")
+    assert result.filter_state["kept"] == {"old": 2, "new": 11}
+
+
+def test_an_output_filter_that_is_added_to_a_paused_turn_is_kept(drive: Drive, any_saver: Any) -> None:
+    def build(*more: Any) -> Agent:
+        model = ScriptedModel([asks(call("refund", order=1))] * (not more) + ["a secret", "next"])
+        gate = filters.approval({"refund": True})
+        return Agent(model, tools=[Desk().refund()], filters=[*more, gate], checkpointer=any_saver)
+
+    @around_turn(name="hide")
+    def hide(request: Any, state: Any, next: Any) -> Any:
+        return next(request).replace(message=AIMessage("a ***"))
+
+    drive(build()).start("go", thread="t")
+    agent = build(hide)
+    result, _ = drive(agent).resume("t", approve())
+    assert result.answer == "a ***"
+    done, _ = drive(agent).start("on", thread="t")
+    assert [one.type for one in done.messages] == ["human", "ai", "tool", "ai", "human", "ai"]
+    assert done.messages[3].text == "a ***"

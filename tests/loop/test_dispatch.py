@@ -15,7 +15,20 @@ from langgraph.checkpoint.memory import InMemorySaver
 from modes import Drive
 from tests.loop.scripts import Log, asks, assert_valid, broken, call, history, results, told, waited
 
-from scallion import Agent, Completed, FilterError, Paused, ToolReply, around_tool, filters, reject, respond
+from scallion import (
+    Agent,
+    Blocked,
+    Completed,
+    FilterError,
+    Paused,
+    ToolReply,
+    approve,
+    around_tool,
+    around_turn,
+    filters,
+    reject,
+    respond,
+)
 from scallion.testing import ScriptedModel
 
 
@@ -397,3 +410,49 @@ def test_results_stand_in_the_order_of_the_calls_not_of_their_ends(drive: Drive)
 
     agent = Agent(ScriptedModel([asks(call("slow", "c1"), call("quick", "c2")), "ok"]), tools=[slow, quick])
     assert list(results(answered(drive, agent).messages)) == ["c1", "c2"]
+
+
+def guarded(saver: Any, *replies: Any, **parts: Any) -> Agent:
+    """`send` asks a person, and a guard refuses `look`."""
+
+    @around_tool(name="guard")
+    def guard(request: Any, state: Any, next: Any) -> Any:
+        if request.call["name"] == "look":
+            raise Blocked("guard", {"found": 1}, "not allowed")
+        return next(request)
+
+    stack = [*parts.pop("around", ()), guard, filters.approval({"send": True})]
+    return desk(*replies, filters=stack, checkpointer=saver)[0]
+
+
+BATCH = (call("send", "c1"), call("look", "c2"))
+
+
+def test_a_call_that_failed_beside_a_pause_fails_the_turn_when_that_is_over(drive: Drive, any_saver: Any) -> None:
+    """In whatever process: the turn does not go on as if nothing had been, not on a second try either."""
+    paused, _ = drive(guarded(any_saver, asks(*BATCH))).start("go", thread="t")
+    assert isinstance(paused, Paused)
+    agent = guarded(any_saver, "answer")
+    for decision in (approve(), None):
+        with pytest.raises(Blocked) as caught:
+            drive(agent).resume("t", decision)
+        assert (caught.value.guard, caught.value.findings) == ("guard", {"found": 1})
+    done, _ = drive(agent).start("something else", thread="t")  # the thread takes a message
+    assert done.answer == "answer"
+    assert_valid(done.messages)
+    assert results(done.messages)["c2"] == "not allowed"
+
+
+def test_a_turn_hook_that_tries_again_is_not_held_to_the_failure_before(drive: Drive, any_saver: Any) -> None:
+    @around_turn
+    def again(request: Any, state: Any, next: Any) -> Any:
+        try:
+            return next(request)
+        except Blocked:
+            return next(request)
+
+    agent = guarded(any_saver, asks(call("look", "c2")), asks(call("send", "c1")), "answer", around=[again])
+    paused, _ = drive(agent).start("go", thread="t")
+    assert isinstance(paused, Paused)
+    done, _ = drive(agent).resume("t", approve())
+    assert done.answer == "answer"

@@ -80,7 +80,7 @@ class Run:
     ) -> None:
         self.wire = wire
         self.fold = fold
-        self.states = states
+        self.states = fold(states, ())  # a filter may have been added since they were stored
         self.answers = answers
         self.path = path
         self.emit = emit
@@ -134,7 +134,7 @@ class Run:
     def adopt(self, states: States) -> None:
         """Take over the states that a loop of the graph ended with."""
         current_frame.get().updates.append(("", states))
-        self.states = dict(states)
+        self.states = self.fold(states, ())
 
     def replay(self, updates: Iterable[Sequence[Any]]) -> None:
         """Make updates again that were made before the pause."""

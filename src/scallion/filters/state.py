@@ -25,19 +25,27 @@ class StateRules:
 
     def start(self, states: Mapping[str, Any] | None = None) -> States:
         """The states of a new turn: fresh ones, but for filters whose scope is the thread."""
-        kept = {name: dict(state) for name, state in (states or {}).items() if name in self._lasting}
-        return copy.deepcopy(self._init) | kept
+        return self._whole({name: dict(state) for name, state in (states or {}).items() if name in self._lasting})
 
     def fold(self, states: States, updates: Iterable[Update]) -> States:
-        """`states` with the updates applied in order; the argument is not changed."""
-        folded = dict(states)
+        """`states`, made whole, with the updates applied in order; the argument is not changed."""
+        folded = self._whole(states)
         for name, update in updates:
             combine = self._reducers.get(name)
             state = dict(folded.get(name) or {})
             for key, value in update.items():
                 state[key] = combine[key](state[key], value) if combine and key in combine and key in state else value
-            folded[name] = state
+            folded = {**folded, name: state}
         return folded
+
+    def _whole(self, states: States) -> States:
+        """`states` with what is missing of filters, or of keys of theirs, that were added since they were stored."""
+        missing = {
+            name: {**copy.deepcopy(init), **states.get(name, {})}
+            for name, init in self._init.items()
+            if name not in states or not init.keys() <= states[name].keys()
+        }
+        return {**states, **missing} if missing else states
 
 
 class State(Mapping[str, Any]):

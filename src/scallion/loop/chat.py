@@ -65,7 +65,10 @@ class ChatNode:
         if not account or account["turn"] != turn:
             account = new_account(turn, self._rules, account)
         budget = Budget(self._limits, account["counts"], here, self._prompts + tuple(here.prompts))
-        _raise_failures(here, account)
+        if failure := account.get(
+            "failure"
+        ):  # of one of several parallel calls: none is in the middle of its effect now
+            raise recall(failure["key"]) or load_error(failure)
         if "limit" in account:
             raise budget.exceeded(account["limit"])
         if (answer := self._direct_answer(messages)) is not None:
@@ -119,17 +122,6 @@ class ChatNode:
 def is_direct(result: ToolMessage) -> bool:
     """Whether the result of a tool that returns directly may be the answer: a filter may have said that it is not."""
     return result.status == "success" and result.additional_kwargs.get("return_direct") is not False
-
-
-def _raise_failures(here: Invocation, account: Mapping[str, Any]) -> None:
-    """Raise what failed in one of several parallel calls, now that none of them is in the middle of its effect."""
-    if "failure" in account:
-        failure = account["failure"]
-        raise recall(failure["key"]) or load_error(failure)
-    if here.failures:
-        failure = next(iter(here.failures.values()))
-        here.failures.clear()
-        raise failure
 
 
 def normalised(message: AIMessage, history: Sequence[BaseMessage]) -> AIMessage:

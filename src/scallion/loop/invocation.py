@@ -63,8 +63,6 @@ class Invocation:
     """Seconds that the turn was active in earlier calls."""
     lost: dict[str, float] = field(default_factory=dict)
     """Counts of nodes that failed, and so could not write them."""
-    failures: dict[str, BaseException] = field(default_factory=dict)
-    """Failures of single tool calls, raised when their batch is done."""
     cancelled: bool = False
     is_resumed: bool = False
     began_by: str | None = None
@@ -80,7 +78,7 @@ class Invocation:
         self.turn, self.user, self.prompts = turn, user, prompts
         self.is_resumed, self.began_by, self.waited = False, None, None
         self.started, self.spent_before = time.monotonic(), 0.0
-        self.lost, self.failures = {}, {}
+        self.lost = {}
         if self.delivery is not None:
             self.delivery.keep()
 

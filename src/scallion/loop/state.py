@@ -91,11 +91,13 @@ def account_reducer(rules: StateRules) -> Callable[[Any, Any], dict[str, Any]]:
         counts = dict(account["counts"])
         for name, value in step["counts"].items():
             counts[name] = max(counts.get(name, 0), value) if name == "seconds" else counts.get(name, 0) + value
+        if "states" in step:  # a turn hook begins again: what failed before has been raised
+            account = {name: value for name, value in account.items() if name != "failure"}
         states = step.get("states") or account["filters"]
         folded = {
             "turn": step["turn"],
             "counts": counts,
-            "filters": rules.fold(states, step["updates"]) if "updates" in step else states,
+            "filters": rules.fold(states, step.get("updates", ())),
             "calls": [*account["calls"], *step["calls"]] if "calls" in step else account["calls"],
         }
         marks = {name: mark for name in ("limit", "failure") if (mark := step.get(name) or account.get(name))}

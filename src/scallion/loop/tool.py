@@ -23,7 +23,7 @@ from scallion.loop.edge import Edge
 from scallion.loop.effects import ToolPlace
 from scallion.loop.execute import ToolCallRunner
 from scallion.loop.failures import remember
-from scallion.loop.invocation import Budget, Invocation, invocation
+from scallion.loop.invocation import Budget, invocation
 from scallion.loop.platform import given_answers, read_state, restate_answers, runtime
 from scallion.loop.state import NOT_RUN, Limits, Step, new_account, position, turn_of
 from scallion.values import ToolFailure, ToolReply, ToolRequest
@@ -70,7 +70,7 @@ class ToolNode:
         except (GraphBubbleUp, StorageError, ThreadError):
             raise  # that the ledger cannot be asked is no result of the call
         except Exception as error:  # raised when the batch is done: a sibling may be in the middle of its effect
-            return self._failed(call, error, turn, budget, here)
+            return self._failed(call, error, turn, budget)
         return self._written({**call, "args": args}, reply, turn, budget, updates)
 
     def _run(
@@ -96,15 +96,10 @@ class ToolNode:
             raise FilterError(self._edge.path[0], "around_tool", "the reply answers another call")
         return reply, updates, made.get("args", call["args"])
 
-    def _failed(
-        self, call: dict[str, Any], error: Exception, turn: str, budget: Budget, here: Invocation
-    ) -> dict[str, Any]:
+    def _failed(self, call: dict[str, Any], error: Exception, turn: str, budget: Budget) -> dict[str, Any]:
         told = getattr(error, "told", None) or f"not run: {error}"
         written = self._written(call, _refused(call, told), turn, budget)
-        if here.turn is None:  # the bare graph has nobody who remembers the exception itself
-            written["loop"]["failure"] = {**dump_error(error), "key": remember(error)}
-        else:
-            here.failures[call["id"]] = error
+        written["loop"]["failure"] = {**dump_error(error), "key": remember(error)}
         return written
 
     def _written(
