@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from scallion.bridge import call, sleep
-from scallion.errors import LeaseLost, StorageError, ThreadBusy
+from scallion.errors import LeaseLost, StorageError, ThreadBusy, ThreadError
 from scallion.loop.invocation import Invocation, current_invocation
 
 NEAR, FAR = 0.01, 0.25
@@ -62,8 +62,10 @@ def holding(saver: Any, here: Invocation, config: dict[str, Any], *, seconds: fl
     """Hold the thread of `here` for the block, in which that is the current invocation; `config` carries the lease.
 
     It is waited for `seconds`. A thread that is not there is made if it is `new`. Raises ThreadBusy, NotPaused,
-    ThreadError where the thread is another owner's.
+    ThreadError where the thread is another owner's, or a history of the saver.
     """
+    if hasattr(saver, "is_history") and saver.is_history(here.thread):
+        raise ThreadError(str(here.thread), f"thread {here.thread!r} is a history: no turn runs on it")
     deadline = time.monotonic() + seconds
     leases = getattr(saver, "leases", None)
     token = current_invocation.set(here)

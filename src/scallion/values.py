@@ -39,6 +39,11 @@ class _Value:
         return replace(self, **changes)  # type: ignore[type-var]
 
 
+def identity(message: BaseMessage) -> Any:
+    """What tells the message from those of other threads: a person's has an id of the caller, who may count `msg-1`."""
+    return (message.id, str(message.content)) if message.type == "human" and message.id else message.id
+
+
 @dataclass(frozen=True, slots=True)
 class Context(_Value):
     """What surrounds a request: `env` is the caller's and not stored, `state` is the thread's shared plain data."""

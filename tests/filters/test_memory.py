@@ -25,6 +25,7 @@ from scallion import (
     ModelError,
     Paused,
     SQLCheckpointer,
+    ThreadError,
     approve,
     around_chat,
     around_turn,
@@ -218,6 +219,41 @@ def test_conversations_are_named_by_thread_or_as_you_say(histories: Callable[[st
     assert list(map(len, model.calls)) == [1, 3, 1]
     assert len(histories("ana").messages) == 4
     assert histories("two").messages == []
+
+
+def test_callers_may_count_their_messages_in_each_thread(drive: Drive, histories: Callable[[str], Any]) -> None:
+    """By ids alone the second `msg-1` hid what was remembered, and was not remembered itself."""
+    model = ScriptedModel(lambda messages: "Noted.")
+    agent = Agent(model, filters=[filters.memory(histories, conversation=lambda context: context.owner)])
+    said = ["I am allergic to nuts.", "What may I eat?", "And now?"]
+    for thread, text in enumerate(said):
+        drive(agent).start(HumanMessage(text, id="msg-1"), thread=f"{thread}", owner="ana")
+    assert [one.text for one in model.calls[-1] if one.type == "human"] == said
+    assert [one.text for one in histories("ana").messages if one.type == "human"] == said
+
+
+def test_a_history_belongs_to_the_owner_of_its_turns(drive: Drive, sql: SQLCheckpointer) -> None:
+    """It belonged to nobody: whoever named its thread, or the conversation, read what another one had said."""
+    model = ScriptedModel(lambda messages: "Noted.")
+    driver = drive(Agent(model, filters=[filters.memory(sql.history, conversation=lambda context: "plans")]))
+    driver.start("My secret.", thread="t", owner="ana")
+    driver.start("More.", thread="t", owner="ana")
+    assert sql.sessions.get("memory:plans").owner == "ana"  # type: ignore[union-attr]
+    with pytest.raises(ThreadError, match="another owner"):
+        driver.start("Hi", thread="t2", owner="eve")
+    assert len(model.calls) == 2
+    assert len(sql.history("plans").messages) == 4
+
+
+@pytest.mark.parametrize("owner", ["ana", "eve", None])
+def test_no_turn_runs_on_the_thread_of_a_history(drive: Drive, sql: SQLCheckpointer, owner: str | None) -> None:
+    """It would read what is remembered, make itself the owner, and write into it."""
+    sql.history("ana").add_messages([HumanMessage("My secret.")])
+    model = ScriptedModel(["Hello."])
+    with pytest.raises(ThreadError, match="is a history"):
+        drive(Agent(model, checkpointer=sql)).start("Hi", thread="memory:ana", owner=owner)
+    assert model.calls == []
+    assert sql.sessions.get("memory:ana").owner is None  # type: ignore[union-attr]
 
 
 def test_a_history_of_before_has_messages_without_ids(drive: Drive) -> None:

@@ -13,7 +13,7 @@ from scallion.filters.filter import Filter
 from scallion.filters.journal import current_frame
 from scallion.filters.windows import Bounds, Conversation, blocks
 from scallion.history import is_transient
-from scallion.values import ChatReply, ChatRequest, Completed, Context, TurnRequest
+from scallion.values import ChatReply, ChatRequest, Completed, Context, TurnRequest, identity
 
 
 class History(Protocol):
@@ -37,9 +37,9 @@ Histories = Callable[[str], Any]
 
 def joined(stored: Sequence[BaseMessage], messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     """What is remembered in front of what is there anyway, each message once; calls without results are left out."""
-    there = {one.id for one in messages if one.id}
+    there = {identity(one) for one in messages if one.id}
     lead = [one for one in messages if isinstance(one, SystemMessage)]
-    missing = [one for one in stored if one.id not in there and not isinstance(one, SystemMessage)]
+    missing = [one for one in stored if identity(one) not in there and not isinstance(one, SystemMessage)]
     past = [one for block in blocks(missing) for one in block]
     return [*lead, *past, *(one for one in messages if not isinstance(one, SystemMessage))] if past else list(messages)
 
@@ -55,8 +55,9 @@ def windowed(messages: Sequence[BaseMessage], window: int | None) -> list[BaseMe
 
 def to_remember(new: Sequence[BaseMessage], stored: Sequence[BaseMessage]) -> list[BaseMessage]:
     """What of a turn's new messages belongs into the history and is not there; no system prompts, nothing transient."""
-    known = {one.id for one in stored}
-    return [one for one in new if not isinstance(one, SystemMessage) and not is_transient(one) and one.id not in known]
+    known = set(map(identity, stored))
+    kept = [one for one in new if not isinstance(one, SystemMessage) and not is_transient(one)]
+    return [one for one in kept if identity(one) not in known]
 
 
 class Memory(Filter):
@@ -104,7 +105,8 @@ class Memory(Filter):
                 f"filter {self.name!r}: the history of a conversation is a BaseChatMessageHistory of LangChain or like "
                 f"one, not {type(history).__name__}"
             )
-        found: History = history
+        of_owner = getattr(history, "for_owner", None) if context.owner is not None else None
+        found: History = history if of_owner is None else of_owner(context.owner)
         return found
 
 
@@ -123,8 +125,9 @@ def memory(
 
     Stands first in the list. The model reads what is remembered in front of what the thread has, each message once, and
     of all that the last `window` messages (calls with their results; the question of the turn in any case). When the
-    turn has its answer, what the thread would keep of it is added, once by message id: its question, calls with
+    turn has its answer, what the thread would keep of it is added, once: its question, calls with
     results, the answer; no system prompts. `conversation(context)` names the conversation, by default the thread; where
-    it gives None nothing is read or added. Raises ConfigurationError.
+    it gives None nothing is read or added. Raises ConfigurationError; ThreadError where a history of `SQLCheckpointer`
+    is another owner's.
     """
     return Memory(name, history, window, conversation)

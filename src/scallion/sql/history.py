@@ -15,42 +15,50 @@ from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import CheckpointTuple, empty_checkpoint
 
 from scallion.bridge import call, enter_async, sleep
-from scallion.errors import ThreadBusy
+from scallion.errors import ThreadBusy, ThreadError
 from scallion.sql import names
 from scallion.sql.leases import Leases
+from scallion.values import identity
 
 if TYPE_CHECKING:
     from scallion.sql.saver import SQLCheckpointer
 
 AGENT = "memory"
 """What the session of a history has as its agent; its thread begins with that."""
+PREFIX = f"{AGENT}:"
 PATIENCE = 10.0
 """Seconds that a writer waits for another one, who needs a few milliseconds."""
 NEAR = 0.01
 
 
 def unknown(messages: Sequence[BaseMessage], before: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """The messages whose ids are not there yet, each once; those without an id are given one."""
-    seen = {one.id for one in before}
+    """The messages that are not there yet, each once by its `identity`; those without an id are given one."""
+    seen = set(map(identity, before))
     new: list[BaseMessage] = []
     for one in messages:
-        if one.id is None or one.id not in seen:
+        if one.id is None or identity(one) not in seen:
             new.append(one if one.id is not None else one.model_copy(update={"id": uuid.uuid4().hex}))
-            seen.add(new[-1].id)
+            seen.add(identity(new[-1]))
     return new
 
 
 class SQLHistory:
-    """The messages of one conversation, each once by its id, with the methods of a history of LangChain.
+    """The messages of one conversation, each once, with the methods of a history of LangChain.
 
     Writers wait for each other, in all processes.
     """
 
-    def __init__(self, saver: SQLCheckpointer, leases: Leases, conversation: object) -> None:
+    def __init__(self, saver: SQLCheckpointer, leases: Leases, conversation: object, owner: str | None = None) -> None:
         self._saver = saver
         self._leases = leases
-        self.thread = names.text("thread id", f"{AGENT}:{names.text('conversation', conversation)}")
+        self._conversation = conversation
+        self._owner = owner
+        self.thread = names.text("thread id", PREFIX + names.text("conversation", conversation))
         self._config: dict[str, Any] = {"configurable": {"thread_id": self.thread, "checkpoint_ns": ""}}
+
+    def for_owner(self, owner: str) -> SQLHistory:
+        """The same for turns of `owner`: one of nobody becomes theirs, to use that of another raises ThreadError."""
+        return SQLHistory(self._saver, self._leases, self._conversation, owner)
 
     @property
     def messages(self) -> list[BaseMessage]:
@@ -82,6 +90,11 @@ class SQLHistory:
         await enter_async(self.clear)
 
     def _head(self) -> CheckpointTuple | None:
+        if self._owner is not None:
+            sessions = self._saver.sessions
+            session = call(sessions.get, sessions.aget, self.thread)
+            if session is not None and session.owner not in (None, self._owner):
+                raise ThreadError(self.thread, f"the history {self.thread!r} belongs to another owner")
         return call(self._saver.get_tuple, self._saver.aget_tuple, self._config)
 
     def _put(self, configurable: dict[str, Any], head: CheckpointTuple | None, messages: list[BaseMessage]) -> None:
@@ -94,6 +107,8 @@ class SQLHistory:
         if head is not None:
             configurable = {**configurable, "checkpoint_id": head.checkpoint["id"]}
         metadata: Any = {"source": "update", "step": step, "parents": {}, "agent": AGENT}
+        if self._owner is not None:
+            metadata["owner"] = self._owner
         config: Any = {"configurable": configurable}
         call(self._saver.put, self._saver.aput, config, checkpoint, metadata, {"messages": version})
 
@@ -111,7 +126,8 @@ class SQLHistory:
     def _taken(self, deadline: float) -> Any:
         while True:
             try:
-                return call(self._leases.take, self._leases.atake, self.thread, new=True, bound=self._saver.owner)
+                whose = {"owner": self._owner, "bound": self._saver.owner}
+                return call(self._leases.take, self._leases.atake, self.thread, new=True, **whose)
             except ThreadBusy:
                 if time.monotonic() >= deadline:
                     raise
@@ -128,10 +144,14 @@ class Remembering:
     writers: Leases
     """The rights to write into histories, also where turns have no leases."""
 
+    def is_history(self, thread: str) -> bool:
+        """Whether the thread is that of a history: no turn runs on it."""
+        return thread.startswith(PREFIX)
+
     def history(self: Any, conversation: object) -> SQLHistory:
         """The history of a conversation, in both colours.
 
-        It is a thread of this database, `memory:` and the name of the conversation. Raises ConfigurationError for what
-        is no name.
+        It is a thread of this database, `memory:` and the name of the conversation, on which no turn runs. Raises
+        ConfigurationError for what is no name.
         """
         return SQLHistory(self, self.writers, conversation)
