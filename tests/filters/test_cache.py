@@ -6,13 +6,29 @@ from typing import Any
 
 import pytest
 from langchain_core.caches import RETURN_VAL_TYPE, InMemoryCache
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langchain_core.outputs import ChatGeneration
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.tools import StructuredTool
 from modes import Drive, delivered
+from pydantic import BaseModel, PrivateAttr, SecretStr, create_model
 from scenes import Desk, asks, call, heard, results
 
-from scallion import Agent, ConfigurationError, ModelError, SQLCheckpointer, around_chat, filters, transient
-from scallion.filters.cache import answer, rendered
+from scallion import (
+    Agent,
+    ChatReply,
+    ConfigurationError,
+    Filter,
+    ModelError,
+    SQLCheckpointer,
+    approve,
+    around_chat,
+    filters,
+    pause,
+    reject,
+    transient,
+)
+from scallion.filters.cache import answer, digest, rendered
 from scallion.testing import ScriptedModel
 
 
@@ -124,6 +140,180 @@ def test_malformed_calls_are_not_kept(store: InMemoryCache) -> None:
     model = ScriptedModel([AIMessage("", invalid_tool_calls=[broken]), "Sorry.", "Five."])
     agent = Agent(model, tools=Desk().tools, filters=[filters.cache(store)])
     assert [agent.invoke("2 + 3?").answer for _ in range(2)] == ["Sorry.", "Five."]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"finish_reason": "length"},
+        {"stop_reason": "max_tokens"},
+        {"finish_reason": "MAX_TOKENS"},
+        {"status": "incomplete"},
+        {"finish_reason": "content_filter"},
+    ],
+)
+def test_what_was_cut_off_or_refused_is_not_kept(store: InMemoryCache, told: dict[str, str]) -> None:
+    model = ScriptedModel([AIMessage("The answer is", response_metadata=told), "Five."])
+    agent = Agent(model, filters=[filters.cache(store)])
+    assert [agent.invoke("2 + 3?").answer for _ in range(3)] == ["The answer is", "Five.", "Five."]
+
+
+@around_chat(name="stop")
+def stop(request: Any, state: Any, next: Any) -> Any:
+    """Answers itself."""
+    return ChatReply(AIMessage("no"), request.context)
+
+
+@around_chat(name="stop")
+def asks_aside(request: Any, state: Any, next: Any) -> Any:
+    """Asks the model for itself, and answers itself."""
+    next(request.replace(aside=True))
+    return ChatReply(AIMessage("no"), request.context)
+
+
+@around_chat(name="stop")
+def gives_up(request: Any, state: Any, next: Any) -> Any:
+    """Answers for a layer that failed behind the model."""
+    try:
+        return next(request)
+    except ModelError:
+        return ChatReply(AIMessage("no"), request.context)
+
+
+@filters.after_chat(name="late")
+def fails_late(reply: ChatReply) -> None:
+    """Fails when the model has answered."""
+    raise ModelError("transient", "late")
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        [filters.safeguard(["sum"])],
+        [filters.limit_calls(1, exit="finish"), filters.retry_model(0)],
+        [filters.before_chat(lambda request: filters.end_turn("no"), name="stop")],
+        [filters.after_chat(lambda reply: filters.end_turn("no"), name="stop")],
+        [stop],
+        [asks_aside],
+        [gives_up, fails_late],
+    ],
+    ids=["safeguard", "limit", "before", "after", "own", "aside", "failed"],
+)
+def test_what_a_filter_said_instead_of_the_model_is_not_kept(
+    drive: Drive, store: InMemoryCache, behind: list[Filter]
+) -> None:
+    """It may have reasons that another turn does not have."""
+    known, desk = filters.cache(store), Desk()
+    first = Agent(ScriptedModel(lambda _: asks(call("look", order=1))), tools=desk.tools, filters=[known, *behind])
+    then = Agent(ScriptedModel([asks(call("look", order=1)), "Five."]), tools=desk.tools, filters=[known])
+    assert drive(first).start("The sum?")[0].answer != "Five."
+    assert drive(then).start("The sum?")[0].answer == "Five."
+
+
+def test_what_another_model_answered_is_not_kept(store: InMemoryCache) -> None:
+    """Where the cache stands outside of `fallback`; inside of it, what each model answered is kept for itself."""
+    model = ScriptedModel([TimeoutError("slow"), "primary"])
+    agent = Agent(model, filters=[filters.cache(store), filters.fallback(ScriptedModel(["spare"]))])
+    assert [agent.invoke("?").answer for _ in range(3)] == ["spare", "primary", "primary"]
+
+
+def test_one_cache_behind_another(store: InMemoryCache) -> None:
+    """What the far one knows the near one keeps."""
+    model, near = ScriptedModel(["Five."]), filters.cache(InMemoryCache(), name="near")
+    Agent(model, filters=[filters.cache(store)]).invoke("?")
+    Agent(model, filters=[near, filters.cache(store)]).invoke("?")
+    assert Agent(model, filters=[near]).invoke("?").answer == "Five."
+
+
+def test_what_a_person_says_is_not_passed_over(drive: Drive, store: InMemoryCache, any_saver: Any) -> None:
+    """The layer that asks stands behind the cache; what became of one call is not kept for others."""
+
+    @filters.after_chat(name="release")
+    def release(reply: ChatReply) -> Any:
+        if pause("release?", allowed=("approve", "reject")).type == "reject":
+            return filters.replace_answer("withheld")
+        return None
+
+    model = ScriptedModel(lambda _: "the plan")
+    agent = Agent(model, filters=[filters.cache(store), release], checkpointer=any_saver)
+    driver = drive(agent)
+    for thread in "abc":
+        driver.start("?", thread=thread)
+    said = [
+        driver.resume(thread, decision)[0]
+        for thread, decision in zip("abc", [reject(), approve(), reject()], strict=True)
+    ]
+    assert [one.answer for one in said] == ["withheld", "the plan", "withheld"]  # type: ignore[union-attr]
+    assert len(model.calls) == 3
+
+
+class Mine(BaseChatModel):
+    """A model that does not say what its parameters are."""
+
+    size: Any = "s"
+    _held: Any = PrivateAttr(default=None)
+
+    @property
+    def _llm_type(self) -> str:
+        return "mine"
+
+    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(f"{self.size} {self._held}"))])
+
+
+def test_a_model_that_does_not_tell_its_parameters_is_known_by_all_that_it_holds(store: InMemoryCache) -> None:
+    models = [Mine(size="s"), Mine(size="l"), Mine(size="l")]
+    models[2]._held = "more"
+    known = filters.cache(store)
+    for _ in range(2):
+        answers = [Agent(one, filters=[known]).invoke("?").answer for one in models]
+        assert answers == ["s None", "l None", "l more"]
+    assert Agent(Mine(size="s"), filters=[known]).invoke("?").message.response_metadata["cached"]
+
+
+def test_what_is_no_data_is_asked_each_time(store: InMemoryCache, caplog: pytest.LogCaptureFixture) -> None:
+    known = filters.cache(store)
+    sizes = [lambda: "s", SecretStr("s"), SecretStr("l"), object()]
+    for _ in range(2):
+        for size in sizes:
+            reply = Agent(Mine(size=size), filters=[known]).invoke("?").message
+            assert reply.response_metadata.get("cached") is None
+    assert "filter 'cache' failed in around_chat and is ignored: TypeError" in caplog.text
+
+
+def test_forms_of_one_name_are_two(store: InMemoryCache) -> None:
+    old, same, new = (create_model("Order", **{field: (int, ...)}) for field in ("old", "old", "new"))  # type: ignore[call-overload]
+
+    def agent(form: type[BaseModel]) -> Agent:
+        give = around_chat(lambda r, s, next: next(r.replace(settings={"form": form})), name="give")
+        return Agent(model, filters=[give, filters.cache(store)])
+
+    model = ScriptedModel(["old", "new"])
+    assert [agent(form).invoke("?").answer for form in (old, same, new)] == ["old", "old", "new"]
+
+
+def test_tools_that_differ_in_what_only_a_provider_reads_are_two(store: InMemoryCache) -> None:
+    def agent(**extras: Any) -> Agent:
+        look = StructuredTool.from_function(lambda: "", name="look", description="Look.", extras=extras or None)
+        return Agent(model, tools=[look], filters=[filters.cache(store)])
+
+    model = ScriptedModel(["plain", "deferred"])
+    answers = [one.invoke("?").answer for one in (agent(), agent(defer_loading=True), agent())]
+    assert answers == ["plain", "deferred", "plain"]
+
+
+def test_data_has_one_name() -> None:
+    order = create_model("Order", number=(int, ...))
+    same = [{"a": {1, 2}, "b": [order(number=1)]}, {"b": (order(number=1),), "a": {2, 1}}]
+    assert digest(same[0]) == digest(same[1]) != digest({"a": {1, 2}, "b": [order(number=2)]})
+    assert digest(b"x") != digest("x") != digest("b'x'")
+
+
+def test_a_key_that_is_no_text_is_refused(store: InMemoryCache) -> None:
+    """None and "None" would share an answer."""
+    agent = Agent(ScriptedModel(["a"]), filters=[filters.cache(store, key=lambda request: request.context.owner)])
+    with pytest.raises(ConfigurationError, match="filter 'cache': key gave NoneType: have it give a text"):
+        agent.invoke("?")
 
 
 def test_owners_are_kept_apart(store: InMemoryCache) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from langchain_core.rate_limiters import BaseRateLimiter
 from modes import Drive
 
-from scallion import Agent, ConfigurationError, LimitExceeded, Limits, ThreadError, filters
+from scallion import Agent, ConfigurationError, LimitExceeded, Limits, ThreadError, filters, pause, respond
 from scallion.filters import waiting
 from scallion.filters.rate_limit import Rate
 from scallion.testing import ScriptedModel
@@ -57,11 +57,45 @@ def test_no_second_has_more_calls_than_it_may(gaps: list[float], per_second: flo
             assert later <= burst + (last - first) * per_second + 1e-6
 
 
+@given(
+    st.lists(st.tuples(st.floats(0, 3), st.booleans()), min_size=1, max_size=30), st.floats(0.2, 20), st.integers(1, 5)
+)
+def test_places_that_are_given_back_let_no_more_in(
+    calls: list[tuple[float, bool]], per_second: float, burst: int
+) -> None:
+    """Half of those that come go away again, at once or when the next one comes."""
+    rate, now, begins, leaves = Rate(per_second, burst), 0.0, [], None
+    for gap, stays in calls:
+        now += gap
+        seconds, place = rate.reserve("", now, None)
+        if leaves is not None:
+            rate.give_back("", leaves)
+        leaves = place if not stays and seconds else None
+        if leaves is None:
+            begins.append(now + seconds)
+    begins.sort()
+    for place, first in enumerate(begins):
+        for later, last in enumerate(begins[place:], 1):
+            assert later <= burst + (last - first) * per_second + 1e-6
+
+
+def test_a_place_that_is_given_back_is_the_next_ones() -> None:
+    rate = Rate(1, 1)
+    assert [rate.reserve("", 0, None) for _ in range(4)] == [(0, 0), (1, 1), (2, 2), (3, 3)]
+    for place in (3, 1):
+        rate.give_back("", place)
+    assert [rate.reserve("", 0.5, None)[1] for _ in range(3)] == [1, 3, 4]
+    rate.give_back("", 1)
+    assert rate.reserve("", 1.5, None)[1] == 5  # it has passed
+    rate.give_back("other", 1)
+    assert rate.reserve("other", 0, None) == (0, 0)
+
+
 def test_a_call_that_would_wait_too_long_takes_no_place() -> None:
     rate = Rate(1, 1)
-    assert rate.reserve("", 7, 0.5) == (0, True)
-    assert rate.reserve("", 7, 0.5) == (1, False)
-    assert rate.reserve("", 7, 1) == (1, True)
+    assert rate.reserve("", 7, 0.5) == (0, 7)
+    assert rate.reserve("", 7, 0.5) == (1, None)
+    assert rate.reserve("", 7, 1) == (1, 8)
 
 
 def test_keys_are_counted_apart_and_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,19 +172,57 @@ def test_a_cancelled_turn_waits_no_longer(memory: Any, monkeypatch: pytest.Monke
         agent.invoke("?", thread="t")
 
 
-class Counted(BaseRateLimiter):
-    """Lets in at the third question."""
+def test_cancelled_turns_leave_their_places() -> None:
+    async def story() -> None:
+        await agent.ainvoke("?")
+        waiting = [asyncio.create_task(agent.ainvoke("?")) for _ in range(2)]
+        await asyncio.sleep(0.05)
+        for one in waiting:
+            one.cancel()
+        ended = await asyncio.gather(*waiting, return_exceptions=True)
+        assert {type(one) for one in ended} == {asyncio.CancelledError}
+        assert (await agent.ainvoke("?")).answer == "b"
 
-    def __init__(self) -> None:
+    agent = Agent(ScriptedModel(["a", "b"]), filters=[filters.rate_limit(per_second=5, max_wait=0.45)])
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("limiter", ["ours", "theirs"])
+def test_a_resume_takes_no_place(drive: Drive, any_saver: Any, limiter: str) -> None:
+    """The model was asked before the pause."""
+
+    @filters.after_chat
+    def release(reply: Any) -> None:
+        pause("release?")
+
+    once = Counted(lets_in=(1,))
+    one = filters.rate_limit(per_second=0.001, max_wait=0.1) if limiter == "ours" else filters.rate_limit(once)
+    agent = Agent(ScriptedModel(["a"]), filters=[one, release], checkpointer=any_saver)
+    result, _ = drive(agent).finish("?", thread="t", decision=respond("yes"))
+    assert result.answer == "a"  # type: ignore[union-attr]
+    assert limiter == "ours" or len(once.asked) == 1
+
+
+def test_a_key_that_is_no_text_is_refused() -> None:
+    apart = filters.rate_limit(per_second=1, key=lambda request: request.context.user)
+    with pytest.raises(ConfigurationError, match="filter 'rate_limit': key gave NoneType: have it give a text"):
+        Agent(ScriptedModel(["a"]), filters=[apart]).invoke("?")
+
+
+class Counted(BaseRateLimiter):
+    """Lets in at the third question, or at these."""
+
+    def __init__(self, lets_in: tuple[int, ...] = (3,)) -> None:
         self.asked: list[str] = []
+        self.lets_in = lets_in
 
     def acquire(self, *, blocking: bool = True) -> bool:
         self.asked.append(f"acquire {blocking}")
-        return len(self.asked) > 2
+        return len(self.asked) in self.lets_in
 
     async def aacquire(self, *, blocking: bool = True) -> bool:
         self.asked.append(f"aacquire {blocking}")
-        return len(self.asked) > 2
+        return len(self.asked) in self.lets_in
 
 
 class Shut(Counted):
@@ -187,7 +259,10 @@ def test_a_limiter_has_its_wait_bounded_too() -> None:
         ({"limiter": 5}, "a BaseRateLimiter"),
         ({"limiter": Shut(), "burst": 2}, "a limiter has its own"),
         ({"per_second": 0}, "per_second is a number above zero"),
-        ({"per_second": 1, "burst": "2"}, "burst is a number above zero"),
+        ({"per_second": 1, "burst": "2"}, "burst is a whole number above zero"),
+        ({"per_second": 1, "burst": 0.5}, "burst is a whole number above zero"),
+        ({"per_second": 1, "burst": float("inf")}, "burst is a whole number above zero"),
+        ({"per_second": float("inf")}, "per_second is a number above zero"),
         ({"per_second": 1, "max_wait": float("nan")}, "max_wait is a number above zero"),
         ({"per_second": 1, "key": "user"}, "key is a function"),
     ],

@@ -26,7 +26,7 @@ class Frame:
 
     __slots__ = (
         *("asides", "changed", "done", "failed", "layer", "nexts", "notes", "open"),
-        *("paused", "pauses", "record", "request", "run", "updates"),
+        *("paused", "pauses", "reached", "record", "request", "run", "updates"),
     )
 
     def __init__(self, run: Run, record: Record | None, request: Any) -> None:
@@ -42,6 +42,8 @@ class Frame:
         """Whether it gave another request to `next` than it was given."""
         self.paused = False
         """Whether a pause came up in this call: then it came to no end, whatever a filter made of the signal."""
+        self.reached: Any = None
+        """The request that its last `next` call came to inside of all layers; None where a layer answered itself."""
         self.updates: list[Any] = []
         """The updates of state in this call and in those inside it that came to an end."""
         self.done: dict[int, Any] | None = None
@@ -58,10 +60,14 @@ class Frame:
 
     def count(self, request: Any) -> None:
         """Note a `next` call with another request than this call was given."""
-        if getattr(request, "aside", False) and not self.request.aside:
+        if self.asks_itself(request):
             self.asides += 1
         else:
             self.changed = True
+
+    def asks_itself(self, request: Any) -> bool:
+        """Whether the filter makes this `next` call for itself."""
+        return getattr(request, "aside", False) and not self.request.aside
 
     def asked(self, about: str | None = None) -> Mapping[str, Any] | None:
         """The recorded question that this frame asks next, or the one `about` this, if it asked before the pause."""

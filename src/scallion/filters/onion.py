@@ -170,9 +170,11 @@ def _sealed(innermost: Innermost) -> Innermost:
 
     def call(request: Any, frame: Frame) -> Any:
         try:
-            return innermost(request, frame)
+            reply = innermost(request, frame)
         except GraphInterrupt as error:
             raise frame.run.pause(None, error) from None
+        frame.reached = request
+        return reply
 
     return call
 
@@ -308,6 +310,8 @@ def _finish(frame: Frame, number: int, child: Frame, reply: Any, error: Exceptio
     if child.paused:
         frame.paused = True
         return
+    if not frame.asks_itself(child.request):
+        frame.reached = None if error is not None else child.reached
     updates = child.updates
     if frame.done is None:
         frame.done = {number: (reply, error, updates)}

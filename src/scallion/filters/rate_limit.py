@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
+from bisect import insort
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +14,8 @@ from langchain_core.rate_limiters import BaseRateLimiter
 from scallion.bridge import awaited, wait, waits_on_loop
 from scallion.errors import ConfigurationError, LimitExceeded
 from scallion.filters.filter import Filter
+from scallion.filters.journal import current_frame
+from scallion.filters.texts import as_key
 from scallion.filters.waiting import STEP, seconds_left, wait_for
 from scallion.values import ChatReply, ChatRequest
 
@@ -23,26 +27,34 @@ MANY = 1024
 class Rate:
     """`per_second` calls, `burst` of them at once after a rest: the time at which each next one may begin, by key.
 
-    A call takes its place when it comes, so that those that wait go in the order in which they came.
+    A call takes its place when it comes, so that those that wait go in the order in which they came. The next one that
+    comes gets a place that was given back.
     """
 
     def __init__(self, per_second: float, burst: int) -> None:
         self._interval = 1 / per_second
         self._ahead = (burst - 1) * self._interval
         self._lock = threading.Lock()
-        self._free: dict[str, float] = {}
+        self._free: dict[str, list[float]] = {}
+        """Those that were given back, in order, and the one behind all that were taken."""
 
-    def reserve(self, key: str, now: float, most: float | None) -> tuple[float, bool]:
-        """How long to wait, and whether the place is taken: not where the wait is longer than `most` seconds."""
+    def reserve(self, key: str, now: float, most: float | None) -> tuple[float, float | None]:
+        """How long to wait, and for which place; None where the wait would be longer than `most` seconds."""
         with self._lock:
             if len(self._free) >= MANY:
-                self._free = {one: at for one, at in self._free.items() if at > now}
-            at = max(self._free.get(key, now), now)
+                self._free = {one: places for one, places in self._free.items() if places[-1] > now}
+            at, *others = [place for place in self._free.get(key, ()) if place >= now] or [now]
             seconds = max(at - self._ahead - now, 0.0)
-            taken = most is None or seconds <= most
-            if taken:
-                self._free[key] = at + self._interval
-            return seconds, taken
+            if most is not None and seconds > most:
+                return seconds, None
+            self._free[key] = others or [at + self._interval]
+            return seconds, at
+
+    def give_back(self, key: str, place: float) -> None:
+        """The place was not used."""
+        with self._lock:
+            if key in self._free:  # forgotten where all its places have passed
+                insort(self._free[key], place)
 
 
 class RateLimit(Filter):
@@ -58,20 +70,26 @@ class RateLimit(Filter):
         self._max_wait = max_wait
 
     def around_chat(self, request: ChatRequest, state: Any, next: Callable[[ChatRequest], ChatReply]) -> ChatReply:
-        """Wait, then call."""
+        """Wait, then call. A call that was begun before a pause has waited."""
+        if current_frame.get().went_on:
+            return next(request)
         if self._rate is None:
             self._poll()
         else:
-            self._take(self._rate, "" if self._key is None else str(awaited(self._key(request))))
+            self._take(self._rate, "" if self._key is None else as_key(awaited(self._key(request)), self.name))
         return next(request)
 
     def _take(self, rate: Rate, key: str) -> None:
         left = seconds_left()
         most = min((one for one in (self._max_wait, left) if one is not None), default=None)
-        seconds, taken = rate.reserve(key, time.monotonic(), most)
-        if not taken:
+        seconds, place = rate.reserve(key, time.monotonic(), most)
+        if place is None:
             raise self._refused(seconds, left)
-        wait_for(seconds)
+        try:
+            wait_for(seconds)
+        except BaseException:
+            rate.give_back(key, place)
+            raise
 
     def _poll(self) -> None:
         began = time.monotonic()
@@ -105,9 +123,10 @@ def rate_limit(
     """Let model calls begin `per_second` times a second, `burst` at once after a rest; the others wait their turn.
 
     One filter counts for all threads and agents of the process that it is given to; `key(request) -> str` counts apart,
-    by user for example. Or give a `limiter` of langchain-core. A call that would wait longer than `max_wait` seconds,
-    or than the turn may last (`Limits(seconds=)`), does not begin to wait: LimitExceeded. A turn that is cancelled
-    waits no longer. Raises ConfigurationError.
+    by user for example, and what is no text fails the turn with a ConfigurationError. Or give a `limiter` of
+    langchain-core. A call that would wait longer than `max_wait` seconds, or than the turn may last
+    (`Limits(seconds=)`), does not begin to wait: LimitExceeded. A turn that is cancelled waits no longer, and the next
+    one that comes gets its place. Raises ConfigurationError.
     """
     if (limiter is None) == (per_second is None):
         raise ConfigurationError(f"filter {name!r}: give a limiter of LangChain or per_second=, one of them")
@@ -117,7 +136,11 @@ def rate_limit(
         raise ConfigurationError(f"filter {name!r}: key and burst go with per_second=, a limiter has its own")
     if key is not None and (not callable(key)):
         raise ConfigurationError(f"filter {name!r}: key is a function that takes a request and gives a text")
-    for field, value in (("per_second", per_second), ("burst", burst), ("max_wait", max_wait)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value > 0):
+    if isinstance(burst, bool) or not isinstance(burst, int) or burst < 1:
+        raise ConfigurationError(f"filter {name!r}: burst is a whole number above zero, not {burst!r}")
+    for field, value in (("per_second", per_second), ("max_wait", max_wait)):
+        if value is not None and (
+            isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf
+        ):
             raise ConfigurationError(f"filter {name!r}: {field} is a number above zero, not {value!r}")
-    return RateLimit(name, limiter, None if per_second is None else Rate(per_second, int(burst)), key, max_wait)
+    return RateLimit(name, limiter, None if per_second is None else Rate(per_second, burst), key, max_wait)

@@ -87,6 +87,12 @@ def is_ended(message: BaseMessage) -> bool:
     return bool(message.response_metadata.get(ENDED))
 
 
+def ends(message: AIMessage) -> set[str]:
+    """How the model call ended, in small letters, under the names that providers have for it."""
+    names = ("finish_reason", "stop_reason", "stopReason", "done_reason", "status")
+    return {str(message.response_metadata.get(name, "")).lower() for name in names}
+
+
 def not_run(request: ToolRequest) -> ToolReply:
     """What a call gives whose hook ended the turn."""
     message = instead(request, ENDS).message.model_copy(update={"status": "error"})

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from scallion.errors import ConfigurationError, ValidationFailed
 from scallion.filters.filter import Filter
 from scallion.filters.journal import current_frame
-from scallion.filters.replies import is_ended
+from scallion.filters.replies import ends, is_ended
 from scallion.values import ChatReply, ChatRequest, Completed, TurnRequest
 
 REFUSED = frozenset(
@@ -37,11 +37,10 @@ class Verdict:
 def is_final(message: AIMessage) -> bool:
     """Whether asking again makes no sense: the model or a guard refused, or a tool or a filter gave the answer."""
     meta = message.response_metadata
-    ends = (str(meta.get(name, "")).lower() for name in ("finish_reason", "stop_reason", "stopReason"))
     blocks = message.content if isinstance(message.content, list) else ()
     return (
         bool(meta.get("return_direct") or is_ended(message) or message.additional_kwargs.get("refusal"))
-        or not REFUSED.isdisjoint(ends)
+        or not REFUSED.isdisjoint(ends(message))
         or any(isinstance(one, dict) and one.get("type") == "refusal" for one in blocks)
     )
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage
 
+from scallion.errors import ConfigurationError
+
 
 def texts(message: BaseMessage) -> Iterator[str]:
     """Each text of the message's content, and all of them as one where there are several, as a model reads them."""
@@ -18,6 +20,15 @@ def texts(message: BaseMessage) -> Iterator[str]:
     yield from found
     if len(found) > 1:
         yield "".join(found)
+
+
+def as_key(given: Any, name: str) -> str:
+    """What the key function of the filter of this name gave; what is no text is refused: None is not "None"."""
+    if not isinstance(given, str):
+        raise ConfigurationError(
+            f"filter {name!r}: key gave {type(given).__name__}: have it give a text for each request"
+        )
+    return given
 
 
 def _text(part: Any) -> str:

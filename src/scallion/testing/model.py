@@ -72,6 +72,11 @@ class ScriptedModel(BaseChatModel):
     def _llm_type(self) -> str:
         return "scripted"
 
+    @property
+    def _identifying_params(self) -> dict[str, Any]:
+        """None: a cache takes all scripts for one model."""
+        return {}
+
     def bind_tools(
         self, tools: Sequence[Any], *, tool_choice: str | None = None, **kwargs: Any
     ) -> Runnable[LanguageModelInput, AIMessage]:
