@@ -189,10 +189,10 @@ class TestHolding:
         reads = 0
         read = OpenStarts.read
 
-        def counted(self: OpenStarts, character: str, at: int) -> None:
+        def counted(self: OpenStarts, text: str, place: int) -> None:
             nonlocal reads
-            reads += 1
-            read(self, character, at)
+            reads += len(text)
+            read(self, text, place)
 
         monkeypatch.setattr(OpenStarts, "read", counted)
         out = redacted(pattern, [text[at : at + size] for at in range(0, len(text), size)])

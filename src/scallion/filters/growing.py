@@ -220,19 +220,30 @@ class OpenStarts:
         """The first open start; None where every match is decided."""
         return self._open[0][0] if self._open else None
 
-    def read(self, character: str, at: int) -> None:
-        """Go on with the character that has this place."""
-        step, start = self._automaton.step, self._automaton.start
-        begun = start.steps.get(character) or step(start, character)
-        if not self._open:
-            self._open = [(at, at, begun)] if begun.alive else []
-            return
-        went_on = [(since, last, step(threads, character)) for since, last, threads in self._open]
-        self._open = [one for one in (*went_on, (at, at, begun)) if one[2].alive]
-        if len(self._open) > 1:
+    def read(self, text: str, place: int) -> None:
+        """Go on with characters of which the first has this place."""
+        step, start, reach = self._automaton.step, self._automaton.start, self._automaton.reach
+        for at, character in enumerate(text, place):
+            begun = start.steps.get(character) or step(start, character)
+            if self._open:
+                self._go_on(character, (at, at, begun))
+                if reach is not None:
+                    self._close(at + 2 - reach)
+            elif begun.alive:
+                self._open = [(at, at, begun)]
+
+    def _go_on(self, character: str, begun: tuple[int, int, Threads]) -> None:
+        step = self._automaton.step
+        went_on = [
+            (since, last, threads.steps.get(character) or step(threads, character))
+            for since, last, threads in self._open
+        ]
+        went_on.append(begun)
+        self._open = [one for one in went_on if one[2].alive]
+        if len(self._open) == 2 and self._open[0][2] is begun[2]:  # as in most words
+            self._open = [(self._open[0][0], begun[1], begun[2])]
+        elif len(self._open) > 1:
             self._open = self._apart()
-        if self._automaton.reach is not None:
-            self._close(at + 2 - self._automaton.reach)
 
     def _apart(self) -> list[tuple[int, int, Threads]]:
         holders: dict[int, int] = {}

@@ -55,7 +55,7 @@ def transform(one: Redactor, max_hold: int | None) -> TokenTransform:
         text = stream.push(token.text)
         if max_hold is not None and stream.held > max_hold:
             raise ValueError("more is held back than max_hold")
-        return [text], stream
+        return [text] if text else [], stream
 
     return TokenTransform(step, flush=lambda stream: [stream.finish()] if stream is not None else [])
 

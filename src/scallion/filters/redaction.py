@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 from scallion.filters.growing import Automaton, OpenStarts
 
+BLOCK = 8
+"""How many characters are read before a look at what is decided: those behind a match are read again."""
 SLACK = 1024
 """How many characters that are done with are kept before the text is cut: cutting each time would cost more."""
 
@@ -50,15 +52,13 @@ class RedactedStream:
         return len(self._text) - self._done
 
     def push(self, piece: str) -> str:
-        """Take one more piece, and give what is decided.
-
-        It is decided after each character, as what the automaton reads behind a match is read again.
-        """
+        """Take one more piece, and give what is decided."""
         self._text += piece
         out: list[str] = []
         while self._read < len(self._text):
-            self._starts.read(self._text[self._read], self._read)
-            self._read += 1
+            block = self._text[self._read : self._read + BLOCK]
+            self._starts.read(block, self._read)
+            self._read += len(block)
             self._let_go(out)
         self._cut()
         return "".join(out)
@@ -74,19 +74,22 @@ class RedactedStream:
         return "".join(out)
 
     def _let_go(self, out: list[str]) -> None:
-        """Each start that is decided is tried once, so that no more is matched than `re.sub` would match."""
         first = self._starts.first
         limit = self._read if first is None else first
-        match = self._redactor.pattern.match
-        for place in range(self._done, limit):
-            if found := match(self._text, place):
-                self._replace(found, out)
-                self._starts.clear()
-                self._read = self._done
-                return
-        if self._done < limit:
+        if self._done < limit and (found := self._found(limit)):
+            self._replace(found, out)
+            self._starts.clear()
+            self._read = self._done
+        elif self._done < limit:
             out.append(self._text[self._done : limit])
             self._done = limit
+
+    def _found(self, limit: int) -> re.Match[str] | None:
+        """The first match before the limit. Each start is tried once: a search would go on with those behind it."""
+        if limit == len(self._text):
+            return self._redactor.pattern.search(self._text, self._done)
+        match = self._redactor.pattern.match
+        return next((found for place in range(self._done, limit) if (found := match(self._text, place))), None)
 
     def _replace(self, found: re.Match[str], out: list[str]) -> None:
         out += [self._text[self._done : found.start()], self._redactor.replace(found) or ""]

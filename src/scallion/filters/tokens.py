@@ -78,5 +78,5 @@ def _as_token(out: Token | str, source: Token) -> Token:
     if isinstance(out, Token):
         return out
     if isinstance(out, str):
-        return source.replace(text=out)
+        return source if out == source.text else source.replace(text=out)
     raise TypeError(f"a token transform gives tokens or texts, not {type(out).__name__}")
