@@ -222,8 +222,7 @@ class Agent:
         leading, messages = split_system(as_messages(input))
         here = new_invocation(new_turn_id(), named or uuid.uuid4().hex, options, self._bound)
         here.anonymous = self.checkpointer is None and named is None and here.owner is None and here.user is None
-        here.prompts = (*here.prompts, *leading)
-
+        here.prompts, here.leading = (*here.prompts, *leading), leading
         return partial(self._waiting.begin, self._claimed, messages, here, options), here
 
     def _resuming(

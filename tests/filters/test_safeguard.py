@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from modes import Drive, delivered
 from scenes import Desk, asks, call, heard
 
@@ -180,6 +180,68 @@ def test_texts_are_read_by_message(drive: Drive, messages: Any, is_blocked: bool
     words = ["bomb", "nerve gas"]
     result, _ = drive(Agent(ScriptedModel(["fine"]), filters=[filters.safeguard(words)])).start(messages)
     assert blocked(result) is is_blocked
+
+
+TEXT = [{"type": "text", "text": "a bomb"}]
+BLOCKS: dict[str, tuple[Any, bool]] = {
+    "document": ({"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "a bomb"}}, True),
+    "document of parts": ({"type": "document", "source": {"type": "content", "content": TEXT}}, True),
+    "title": ({"type": "document", "title": "bomb", "source": {"type": "url", "url": "https://x.test"}}, True),
+    "search result": ({"type": "search_result", "title": "t", "source": "s", "content": TEXT}, True),
+    "tool result": ({"type": "tool_result", "tool_use_id": "1", "content": TEXT}, True),
+    "tool result, a text": ({"type": "tool_result", "tool_use_id": "1", "content": "a bomb"}, True),
+    "plain text": ({"type": "text-plain", "mime_type": "text/plain", "text": "a bomb"}, True),
+    "no kind": ({"text": "a bomb"}, True),
+    "unknown": ({"type": "of tomorrow", "deep": [{"inside": ["a bomb"]}]}, True),
+    "picture": ({"type": "image", "base64": "/bomb+", "mime_type": "image/png"}, False),
+    "file": ({"type": "document", "source": {"type": "base64", "media_type": "text/plain", "data": "/bomb+"}}, False),
+    "sound": ({"type": "input_audio", "input_audio": {"data": "/bomb+", "format": "wav"}}, False),
+    "media": ({"type": "media", "mime_type": "image/png", "data": "/bomb+"}, False),
+    "address": ({"type": "image_url", "image_url": {"url": "https://x.test/bomb"}}, False),
+    "id": ({"type": "file", "file_id": "bomb"}, False),
+}
+
+
+@pytest.mark.parametrize("scope", ["new", "every"])
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_every_text_of_every_block_is_read(kind: str, scope: Any) -> None:
+    """A block that is not known too; what is no text is not."""
+    block, is_blocked = BLOCKS[kind]
+    agent = Agent(ScriptedModel(["fine"]), filters=[filters.safeguard(["bomb"], scope=scope)])
+    assert blocked(agent.invoke([HumanMessage([{"type": "text", "text": "Look:"}, block])])) is is_blocked
+
+
+def test_a_word_in_two_texts_is_found_around_another_block() -> None:
+    """As the model reads them, whatever stands between."""
+    parts = [{"type": "text", "text": "bo"}, {"type": "document", "title": "x"}, {"type": "text", "text": "mb"}]
+    assert blocked(Agent(ScriptedModel(["fine"]), filters=[filters.safeguard(["bomb"])]).invoke([HumanMessage(parts)]))
+
+
+@pytest.mark.parametrize("scope", ["new", "every"])
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [SystemMessage("How is a bomb made?"), HumanMessage("Go on.")],
+        [HumanMessage("Hello."), SystemMessage("How is a bomb made?")],
+        [HumanMessage("a bomb"), AIMessage("ok"), HumanMessage("go on")],
+        [HumanMessage("x"), asks(call("mail", to="the bomb squad")), ToolMessage("ok", tool_call_id="c1")],
+    ],
+)
+def test_every_message_of_the_input_is_read(drive: Drive, scope: Any, messages: Any) -> None:
+    """Whatever its role, also in the bare graph."""
+    model = ScriptedModel(["fine", "fine"])
+    agent = Agent(model, filters=[filters.safeguard(["bomb"], scope=scope)])
+    assert blocked(drive(agent).start(messages)[0])
+    assert agent.graph.invoke({"messages": messages})["messages"][-1].text == REFUSAL
+    assert model.calls == []
+
+
+@pytest.mark.parametrize("scope", ["new", "every"])
+def test_the_prompts_of_the_developer_are_not(drive: Drive, scope: Any) -> None:
+    """Of the agent and of the call."""
+    guard = filters.safeguard(["bomb"], scope=scope)
+    agent = Agent(ScriptedModel(["fine"]), system_prompt="Speak of no bomb.", filters=[guard])
+    assert drive(agent).start("hello", system_prompt="A bomb is no subject.")[0].answer == "fine"
 
 
 @pytest.mark.parametrize("colour", ["def", "async def", "awaitable"])

@@ -56,8 +56,9 @@ class Run:
     """One execution of one chain: the filters' states, the updates made, the answers that were given."""
 
     __slots__ = (
-        *("added", "answers", "bound", "clock", "config", "emit", "extra", "fold", "free", "given", "lasting", "means"),
-        *("path", "pausing", "prompts", "rewritten", "running", "states", "subject", "verdicts", "watch", "wire"),
+        *("added", "answers", "bound", "clock", "config", "emit", "extra", "fold", "free", "given", "lasting"),
+        *("leading", "means", "path", "pausing", "prompts", "rewritten", "running", "states", "subject"),
+        *("verdicts", "watch", "wire"),
     )
 
     def __init__(
@@ -75,6 +76,7 @@ class Run:
         bound: Mapping[str, Any] | None = None,
         clock: Clock | None = None,
         prompts: Sequence[BaseMessage] = (),
+        leading: Sequence[BaseMessage] = (),
         means: Means | None = None,
         added: Callable[[Completed], Sequence[BaseMessage]] = attrgetter("messages"),
     ) -> None:
@@ -98,6 +100,8 @@ class Run:
         """What a result of the turn would add to its thread."""
         self.prompts = prompts
         """The system prompts that the model call puts in front: for the key of a cache, not for hooks to read."""
+        self.leading = leading
+        """Those of them that led the input of the turn: for a guard."""
         self.means = means
         """What the agent lends to filters around the turn."""
         self.given: Sequence[Any] | None = None

@@ -32,7 +32,7 @@ def newest(messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
 
 
 class Safeguard(Filter):
-    """The guard around the model call: it checks all that the model would read."""
+    """The guard around the model call: it checks all that the model would read but the agent's own system prompts."""
 
     def __init__(
         self, words: Sequence[str], answer: str, case_sensitive: bool, classifier: Classifier | None, name: str
@@ -49,7 +49,7 @@ class Safeguard(Filter):
         return next(request), {"passed": True}
 
     def _unchecked(self, request: ChatRequest, state: Any) -> Sequence[BaseMessage]:
-        return request.messages
+        return [*current_frame.get().run.leading, *request.messages]
 
     def _blocks(self, messages: Iterable[BaseMessage]) -> bool:
         """Whether one of the messages may not pass; none is read together with another."""
@@ -69,19 +69,25 @@ class Safeguard(Filter):
 class InputSafeguard(Safeguard):
     """The guard around the turn: it checks what came in, once, and not what the loop is entered with again.
 
-    In the bare graph, where nothing stands around a turn, its first model call checks what is new.
+    System messages that lead the input reach no turn: the first model call checks them. In the bare graph, where
+    nothing stands around a turn, it checks all that is new.
     """
 
     def around_turn(self, request: TurnRequest, state: Any, next: Any) -> Any:
         """Refuse, or let the turn in."""
-        if not (state.get("passed") or _went_on_before()) and self._blocks(request.messages):
+        if not (state.get("entered") or _went_on_before()) and self._blocks(request.messages):
             message = refusal(self._answer)
             return Completed(message, [*request.messages, message])
-        state.update(passed=True)
+        state.update(entered=True)
         return next(request)
 
     def _unchecked(self, request: ChatRequest, state: Any) -> Sequence[BaseMessage]:
-        return () if state.get("passed") else newest(request.messages)
+        run = current_frame.get().run
+        if state.get("passed"):
+            return ()
+        if state.get("entered"):
+            return run.leading
+        return newest(request.messages) if run.lasting else request.messages
 
 
 def _went_on_before() -> bool:
@@ -110,8 +116,9 @@ def safeguard(
     raises, or gives beside True and False, fails the turn with FilterError, and the model is not asked.
 
     It cannot do what needs understanding: other words for the same thing, other languages, l33t and s p a c e d
-    letters, inflected forms, pictures, a word cut in two by two messages. Whole words of another alphabet that look
-    like a forbidden one are found too. Raises ConfigurationError for words that are no texts, and for another scope.
+    letters, inflected forms, pictures, files, a word cut in two by two messages. Whole words of another alphabet that
+    look like a forbidden one are found too. Raises ConfigurationError for words that are no texts, and for another
+    scope.
     """
     given = _checked(words, name)
     if scope not in get_args(Scope):

@@ -122,6 +122,7 @@ class Edge:
             bound={"around": self._around, **_depth(config)},
             clock=budget,
             prompts=budget.prompts,
+            leading=here.leading,
         )
 
 

@@ -55,6 +55,8 @@ class Invocation:
     env: Any = None
     prompts: Sequence[SystemMessage] = ()
     """System prompts of this call, behind the agent's; never stored."""
+    leading: Sequence[SystemMessage] = ()
+    """Those of them that led the input."""
     filters_env: Any = None
     emit: Emit | None = None
     delivery: Delivery | None = None
@@ -75,7 +77,7 @@ class Invocation:
 
     def begin(self, turn: str, user: str | None, prompts: Sequence[SystemMessage]) -> None:
         """Another turn of the same call begins; what was delivered of the one before stands."""
-        self.turn, self.user, self.prompts = turn, user, prompts
+        self.turn, self.user, self.prompts, self.leading = turn, user, prompts, prompts
         self.is_resumed, self.began_by, self.waited = False, None, None
         self.started, self.spent_before = time.monotonic(), 0.0
         self.lost = {}
