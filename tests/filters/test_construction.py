@@ -139,6 +139,20 @@ def test_a_verdict_is_true_false_or_a_policy(verdict: Any) -> None:
         filters.approval(default=verdict)
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (good, "decorate it with @around_chat"),
+        (filters.logging, r"call it, filters\.logging\(\.\.\.\)"),
+        (filters.tool_search([]), "unpack it"),
+        (Whole, r"give an instance, Whole\(\)"),
+    ],
+)
+def test_what_is_not_a_filter_is_told_how_to_become_one(given: Any, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        Agent(ScriptedModel(), filters=[given])
+
+
 def test_a_generator_of_filters_is_read_once() -> None:
     """An iterable that is used up by reading keeps all of its filters."""
     agent = Agent(ScriptedModel(), filters=(one for one in [Whole(), around_chat(good, name="second")]))

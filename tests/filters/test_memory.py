@@ -56,6 +56,16 @@ def histories(request: pytest.FixtureRequest, sql: SQLCheckpointer) -> Callable[
     return Store() if request.param == "theirs" else sql.history
 
 
+def test_who_comes_back_to_an_older_thread_is_read_in_order(drive: Drive, sql: SQLCheckpointer) -> None:
+    """What was said in another thread meanwhile stands where it was said, and a window drops what is oldest."""
+    model = ScriptedModel(lambda messages: AIMessage(f"a{messages[-1].text}"))
+    remembers = filters.memory(sql.history, conversation=lambda context: context.owner, window=5)
+    agent = Agent(model, filters=[remembers], checkpointer=sql)
+    for message, thread in (("1", "m"), ("2", "m"), ("3", "tu"), ("4", "tu"), ("5", "m")):
+        drive(agent).start(message, thread=thread, owner="ana")
+    assert [text for _, text in heard(model.calls[-1])] == ["3", "a3", "4", "a4", "5"]
+
+
 def test_what_was_said_is_remembered_without_a_checkpointer(drive: Drive, histories: Callable[[str], Any]) -> None:
     model = ScriptedModel([asks(call("look", order=7)), "It is here.", "Number 7."])
     agent = Agent(model, tools=Desk().tools, filters=[filters.memory(histories)], system_prompt="Be kind.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -225,3 +226,13 @@ def test_a_tool_with_a_schema_of_its_own() -> None:
     schema = {"type": "object", "properties": {"city": {"type": "string", "description": "Where."}}}
     remote = StructuredTool(name="w", description="Weather.", args_schema=schema, func=print)
     assert entry(remote) == Entry("w", "Weather.", ("city", "Where."))
+
+
+def test_the_small_embeddings_leave_the_logging_of_the_program_alone() -> None:
+    """`wordllama` sets the root logger to INFO where it is imported."""
+    code = (
+        "import logging; from scallion.search.vector import SmallEmbeddings; SmallEmbeddings(); "
+        "print(logging.getLogger().level, logging.getLogger().handlers)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "30 []\n"

@@ -155,8 +155,17 @@ def _check_is_filter(one: Any, position: int) -> None:
         one.close()
     if isinstance(one, type) and issubclass(one, Filter):
         raise ConfigurationError(f"filters[{position}] is the class {one.__name__}: give an instance, {one.__name__}()")
-    hint = ": decorate it with @around_chat, @around_tool or @around_turn" if inspect.isroutine(one) else ""
-    raise ConfigurationError(f"filters[{position}] is not a Filter but {type(one).__name__}{hint}")
+    raise ConfigurationError(f"filters[{position}] is not a Filter but {type(one).__name__}{_help(one)}")
+
+
+def _help(one: Any) -> str:
+    if isinstance(one, tuple):
+        return ": unpack it, as in search_tool, search_filter = tool_search(tools)"
+    if not inspect.isroutine(one):
+        return ""
+    if (one.__module__ or "").startswith(__package__):
+        return f": call it, filters.{one.__name__}(...)"
+    return ": decorate it with @around_chat, @around_tool or @around_turn"
 
 
 def _check_name(one: Filter, seen: set[str]) -> None:

@@ -36,12 +36,27 @@ Histories = Callable[[str], Any]
 
 
 def joined(stored: Sequence[BaseMessage], messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """What is remembered in front of what is there anyway, each message once; calls without results are left out."""
+    """All that is remembered or there, each message once: in the order of the history, what it has not yet behind it.
+
+    Calls without results are left out.
+    """
     there = {identity(one) for one in messages if one.id}
-    lead = [one for one in messages if isinstance(one, SystemMessage)]
-    missing = [one for one in stored if identity(one) not in there and not isinstance(one, SystemMessage)]
-    past = [one for block in blocks(missing) for one in block]
-    return [*lead, *past, *(one for one in messages if not isinstance(one, SystemMessage))] if past else list(messages)
+    places = {identity(one): place for place, one in enumerate(stored)}
+    said = [one for one in messages if not isinstance(one, SystemMessage)]
+    old = max((place for place, one in enumerate(said, 1) if identity(one) in places), default=0)
+
+    def missing(start: int, stop: int) -> list[BaseMessage]:
+        left = [one for one in stored[start:stop] if identity(one) not in there]
+        return [one for block in blocks(left) for one in block if not isinstance(one, SystemMessage)]
+
+    shown, read = [one for one in messages if isinstance(one, SystemMessage)], 0
+    for one in said[:old]:
+        place = places.get(identity(one), -1)
+        if place >= read:
+            shown += missing(read, place)
+            read = place + 1
+        shown.append(one)
+    return [*shown, *missing(read, len(stored)), *said[old:]]
 
 
 def windowed(messages: Sequence[BaseMessage], window: int | None) -> list[BaseMessage]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -82,10 +84,23 @@ class SmallEmbeddings(Embeddings):
 @cache
 def _wordllama() -> Any:
     try:
-        import wordllama
+        with _untouched_root():
+            import wordllama
     except ImportError:
         raise ConfigurationError(f"the small embeddings are in an extra: {EXTRA}, or give embeddings=") from None
     return wordllama.WordLlama.load(cache_dir=os.path.dirname(wordllama.__file__), disable_download=True)
+
+
+@contextmanager
+def _untouched_root() -> Iterator[None]:
+    """Keep the root logger as it is: importing wordllama sets the whole program to INFO, on stderr."""
+    root = logging.getLogger()
+    level, handlers = root.level, root.handlers[:]
+    try:
+        yield
+    finally:
+        root.setLevel(level)
+        root.handlers[:] = handlers
 
 
 def _numpy() -> Any:
