@@ -26,7 +26,7 @@ from scallion.history import changes, kept_messages, shared_length, with_final, 
 from scallion.loop.aside import Lending
 from scallion.loop.invocation import Invocation
 from scallion.loop.platform import with_new_input
-from scallion.loop.state import Step
+from scallion.loop.state import COUNTS, Step
 from scallion.loop.updating import update
 from scallion.values import Completed, TurnRequest
 
@@ -146,8 +146,8 @@ class Turn:
 
     def usage(self, told: Mapping[str, Any]) -> Mapping[str, Any]:
         """What the turn used, with what filters asked beside the loop since its end."""
-        lost = self.here.lost
-        return {**told, **self.counts, **{name: self.counts.get(name, 0) + value for name, value in lost.items()}}
+        lost, known = self.here.lost, {**dict.fromkeys(COUNTS, 0), **told, **self.counts}
+        return {**known, **{name: self.counts.get(name, 0) + value for name, value in lost.items()}}
 
     def kept(self, result: Completed) -> list[BaseMessage]:
         """The thread after the turn, if it came to this result. An answer without an id has that of the turn."""
@@ -346,7 +346,7 @@ class TurnRunner:
             messages[-1],
             list(messages),
             account["calls"],
-            account["counts"],
+            turn.usage({}),
             max(turn.attempts, 1),
             filter_state=account["filters"],
             thread=turn.here.thread,

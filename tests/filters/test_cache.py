@@ -45,7 +45,7 @@ def test_the_same_is_asked_once_and_streamed_each_time(drive: Drive, store: InMe
     assert first.answer == second.answer == "The answer is five."
     assert len(model.calls) == 1
     assert second.message.response_metadata["cached"] is True
-    assert second.usage.get("model_calls", 0) == 0
+    assert second.usage["model_calls"] == second.usage["total_tokens"] == 0
     assert second.filter_state["usage"]["models"] == {}
     if driver.streams:
         assert delivered(events) == "The answer is five."

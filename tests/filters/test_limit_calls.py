@@ -603,3 +603,75 @@ def test_two_of_them_hold_side_by_side() -> None:
     stack = [filters.limit_calls(tools=5), filters.limit_calls(tools={"send": 1}, exit="finish", name="letters")]
     result = build([batch("look", "send", "send"), "ok"], log, *stack).invoke("go")
     assert (result.message.response_metadata["limit"], log) == ("tool_calls:send", ["look 0", "send 1"])
+
+
+class TestTwoLimits:
+    """A cap inside of another one: what the inner one says is no answer of a model."""
+
+    def test_the_stop_of_the_inner_one_is_not_counted(self, drive: Drive) -> None:
+        inner = filters.limit_calls(1, exit="finish", name="inner")
+        outer = filters.limit_calls(9, tokens=10**6, name="outer")
+        model = ScriptedModel([batch("look")])
+        result, _ = drive(build(model, Log(), outer, inner)).start("go")
+        assert result.message.response_metadata["limit"] == "model_calls"
+        assert result.filter_state["outer"]["used"]["model_calls"] == len(model.calls) == 1
+        assert result.filter_state["outer"]["used"]["tokens"] == result.usage["total_tokens"]
+
+    def test_what_the_inner_one_does_not_let_ask_is_not_counted(self, drive: Drive) -> None:
+        @around_chat
+        def asking(request: Any, state: Any, next: Any) -> Any:
+            reply = next(request)
+            with pytest.raises(ModelError):
+                next(request.replace(aside=True))
+            return reply
+
+        stack = [asking, filters.limit_calls(9, name="outer"), filters.limit_calls(1, exit="finish", name="inner")]
+        result, _ = drive(build(["ok"], Log(), *stack)).start("go")
+        assert (result.answer, result.filter_state["outer"]["used"]) == ("ok", {"model_calls": 1})
+
+
+class TestMalformedCalls:
+    """A call whose arguments are no JSON is one that the model made."""
+
+    @staticmethod
+    def bad(*tools: str) -> AIMessage:
+        made = [{"name": one, "args": "{x", "id": f"b{n}", "error": None} for n, one in enumerate(tools)]
+        return AIMessage("", invalid_tool_calls=made)
+
+    @pytest.mark.parametrize("limited", [3, {"look": 2}])
+    def test_they_count_and_end(self, drive: Drive, memory: Any, limited: Any) -> None:
+        model = ScriptedModel([self.bad("look"), self.bad("send", "look"), *[self.bad("look")] * 9])
+        agent = build(model, Log(), filters.limit_calls(tools=limited), saver=memory)
+        with pytest.raises(LimitExceeded) as caught:
+            drive(agent).start("go", thread="t")
+        assert caught.value.used == (limited if isinstance(limited, int) else 2)
+        assert len(model.calls) == 3
+        kept = results(agent.graph.get_state({"configurable": {"thread_id": "t"}}).values["messages"])
+        assert [one.startswith("not run: the arguments") for one in kept] == [True] * 3 + [False]
+
+    def test_a_person_may_allow_more(self, drive: Drive, memory: Any) -> None:
+        model = ScriptedModel([self.bad("look"), self.bad("look"), "ok"])
+        driver = drive(build(model, Log(), filters.limit_calls(tools=1, exit="ask"), saver=memory))
+        paused, _ = driver.start("go", thread="t")
+        assert isinstance(paused, Paused)
+        result, _ = driver.resume("t", approve())
+        assert (result.answer, result.filter_state["limit_calls"]["used"]) == (
+            "ok",
+            {"model_calls": 3, "tool_calls": 2},
+        )
+
+    def test_no_other_filter_sees_them(self, drive: Drive) -> None:
+        seen = []
+
+        @around_tool
+        def watching(request: Any, state: Any, next: Any) -> Any:
+            seen.append(request.call["id"])
+            return next(request)
+
+        message = AIMessage(
+            "", tool_calls=[call("look", "c1", n=1)], invalid_tool_calls=self.bad("look").invalid_tool_calls
+        )
+        limit = filters.limit_calls(tools=1, exit="finish")
+        result, _ = drive(build([message, "never"], Log(), watching, limit)).start("go")
+        assert seen == ["c1"]
+        assert result.message.response_metadata["limit"] == "tool_calls"

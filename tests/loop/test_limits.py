@@ -17,6 +17,7 @@ import scallion.agent
 import scallion.loop.invocation
 from scallion import (
     Agent,
+    ChatReply,
     Completed,
     ConfigurationError,
     LimitExceeded,
@@ -324,3 +325,55 @@ def test_a_limit_that_compares_with_nothing_is_refused_as_it_would_never_be_reac
 def test_limits_may_be_absent_and_have_the_documented_defaults() -> None:
     assert Limits() == Limits(model_calls=50, tool_calls=100, seconds=None, tokens=None)
     assert Limits(None, None, None, None).model_calls is None
+
+
+def test_the_usage_of_a_turn_that_used_nothing_has_its_counts_too(drive: Drive, any_saver: Any) -> None:
+    @around_turn
+    def answering(request: Any, state: Any, next: Any) -> Any:
+        return Completed(AIMessage("at once"), [*request.messages, AIMessage("at once")])
+
+    @around_chat
+    def inside(request: Any, state: Any, next: Any) -> Any:
+        return ChatReply(AIMessage("at once"))
+
+    for one in (answering, inside):
+        result, _ = drive(Agent(ScriptedModel([]), filters=[one], checkpointer=any_saver)).start("go", thread=one.name)
+        counts = dict(result.usage)
+        assert counts.pop("seconds") >= 0
+        names = ("model_calls", "tool_calls", "input_tokens", "output_tokens", "total_tokens")
+        assert counts == dict.fromkeys(names, 0)
+
+
+def test_what_a_filter_asks_around_the_turn_counts_for_the_turn_only(drive: Drive, any_saver: Any) -> None:
+    @filters.filter_input
+    def asking(view: Any) -> None:
+        filters.llm("one")
+        filters.llm("two")
+
+    def build(limit: Any) -> tuple[Agent, ScriptedModel]:
+        model = ScriptedModel(lambda messages: "x")
+        return Agent(model, filters=[asking, limit], checkpointer=any_saver), model
+
+    agent, model = build(filters.limit_calls(2, exit="finish"))
+    result, _ = drive(agent).start("go", thread="a")
+    assert (result.message.response_metadata["limit"], len(model.calls)) == ("model_calls", 2)
+    agent, model = build(filters.limit_calls(2, per="thread"))
+    for _ in range(2):
+        result, _ = drive(agent).start("go", thread="b")
+    assert (result.filter_state["limit_calls"]["used"], len(model.calls)) == ({"model_calls": 2}, 6)
+
+
+def test_a_resume_that_failed_is_not_counted(drive: Drive, any_saver: Any) -> None:
+    """The limit that the documentation tells of, for `Limits` and `limit_calls` alike."""
+    for stack, limits in (([filters.limit_calls(2)], Limits()), ([], Limits(model_calls=2))):
+        late = [TimeoutError("late")] * 3
+        model, log = ScriptedModel([asks(call("look", text="x")), *late, "done"]), Log()
+        parts: Any = {"filters": [*stack, filters.approval(default=True)], "limits": limits}
+        driver = drive(Agent(model, tools=[log.tool("look")], checkpointer=any_saver, **parts))
+        thread = f"t{len(stack)}"
+        driver.start("go", thread=thread)
+        for _ in late:
+            with pytest.raises(ModelError):
+                driver.resume(thread, approve() if len(model.calls) == 1 else None)
+        result, _ = driver.resume(thread)
+        assert (result.answer, len(model.calls), result.usage["model_calls"]) == ("done", 5, 2)

@@ -55,6 +55,8 @@ class Filter:
     """Whether the answer is delivered to a stream at the end of the turn only, as the filter may change it."""
     sees_ended: bool = False
     """Whether its turn hook sees a turn that a filter outside of it has ended, where other inner layers are skipped."""
+    sees_malformed: bool = False
+    """Whether its tool hook sees calls whose arguments are no JSON object, which no tool runs."""
 
     _FIELDS: ClassVar = ("around_turn", "around_chat", "around_tool", "token_transform", "init", "state_schema")
 

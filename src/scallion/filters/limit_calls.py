@@ -14,7 +14,7 @@ from scallion.errors import ConfigurationError, LimitExceeded, ModelError
 from scallion.filters.filter import Filter
 from scallion.filters.journal import current_frame
 from scallion.filters.pausing import ask, was_asked
-from scallion.filters.replies import final
+from scallion.filters.replies import final, is_ended
 from scallion.filters.usage import Prices, checked_prices, cost_of, model_of, price_of, tokens_of
 from scallion.values import ChatReply, ChatRequest, ToolReply, ToolRequest
 
@@ -25,6 +25,8 @@ Amounts = dict[str, float]
 START: dict[str, Any] = {"used": {}, "more": {}, "time": [0, None, 0], "stopped": None}
 COUNTS = {"model_calls": "model_calls", "tokens": "total_tokens"}
 """What the loop counts too, and its names for it."""
+STOP = "limit"
+"""The finish reason of what ends a turn at a limit: no model made it, so that a limit around it does not count it."""
 FLOW = ("tokens", "cost", "seconds")
 """What answers and time use up: all that can be done about it is not to make the next call."""
 
@@ -70,6 +72,7 @@ class LimitCalls(Filter):
     state_schema = LimitState
     innermost = ("chat",)
     outermost = ("tool",)
+    sees_malformed = True
 
     def __init__(
         self, limits: Amounts, prices: Prices | Price, per: Per, exit: Exit, answer: str | None, name: str
@@ -101,8 +104,14 @@ class LimitCalls(Filter):
         if call.is_stopped or any(call.is_cut_by(limit) for limit in ("model_calls", *FLOW)):
             return ChatReply(self._final(call.exceeded(state["stopped"][1]), aside=request.aside))
         state.update(used={"model_calls": 1})  # at once: one that fails was made too
-        reply: ChatReply = next(request)
-        used = self._used_by(reply.message, request.model)
+        try:
+            reply: ChatReply = next(request)
+        except ModelError as error:
+            if isinstance(error.__cause__, LimitExceeded):
+                state.update(used={"model_calls": -1})
+            raise
+        is_stop = reply.message.response_metadata.get("finish_reason") == STOP and is_ended(reply.message)
+        used = {"model_calls": -1} if is_stop else self._used_by(reply.message, request.model)
         return reply, {"used": used, "time": call.time()}
 
     def around_tool(self, request: ToolRequest, state: Any, next: Any) -> Any:
@@ -122,8 +131,8 @@ class LimitCalls(Filter):
         if self.exit == "error":
             raise stopped
         if aside:  # another filter asks for itself, and goes on without an answer
-            raise ModelError("semantic", f"not asked: {stopped}")
-        told = {"finish_reason": "limit", "limit": stopped.limit}
+            raise ModelError("semantic", f"not asked: {stopped}") from stopped
+        told = {"finish_reason": STOP, "limit": stopped.limit}
         return final(AIMessage(self._answer or f"Stopped: {stopped}.", response_metadata=told))
 
     def _used_by(self, message: AIMessage, model: Any) -> Amounts:

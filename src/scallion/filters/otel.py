@@ -109,7 +109,9 @@ class Otel(Filter):
         with self._span(f"invoke_agent {self._agent}", "INTERNAL", about_turn(request, self._agent)) as span:
             self._say(span, "gen_ai.input.messages", lambda: written(request.messages))
             result = next(request)
-            used = {f"gen_ai.usage.{name}": result.usage.get(name) for name in ("input_tokens", "output_tokens")}
+            used = {
+                f"gen_ai.usage.{name}": result.usage.get(name) or None for name in ("input_tokens", "output_tokens")
+            }
             span.set_attributes(present({**used, "scallion.attempts": result.attempts}))
             self._say(span, "gen_ai.output.messages", lambda: written([result.message]))
         return result

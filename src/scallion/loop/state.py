@@ -17,13 +17,18 @@ from typing_extensions import TypedDict  # pydantic wants this one before Python
 
 from scallion.filters.state import StateRules, States
 
+COUNTS = ("model_calls", "tool_calls", "input_tokens", "output_tokens", "total_tokens", "seconds")
+"""What is counted of each turn."""
 NOT_RUN = "not run: limit"
 """What a call is answered with that a limit cut off."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Budgets of one turn over all its re-entries and resumes; None is no limit. `seconds` does not count pauses."""
+    """Budgets of one turn over all its re-entries and resumes; None is no limit. `seconds` does not count pauses.
+
+    What a step used that failed counts for the rest of that call of the agent: it is not stored, so not on a resume.
+    """
 
     model_calls: int | None = 50
     tool_calls: int | None = 100

@@ -17,7 +17,7 @@ from langgraph.errors import GraphBubbleUp
 from scallion.approvals.changed import asks_again
 from scallion.errors import FilterError, StorageError, ThreadError
 from scallion.filters.filter import Filter, layers
-from scallion.filters.journal import Wire, dump_error
+from scallion.filters.journal import Frame, Wire, dump_error
 from scallion.filters.state import StateRules
 from scallion.loop.edge import Edge
 from scallion.loop.effects import ToolPlace
@@ -52,6 +52,7 @@ class ToolNode:
         outer = [one for one in filters if one not in guards]
         self._edge = Edge(outer, "tool", ToolCallRunner(guards), WIRE, rules)
         self._edge.path += tuple(one.name for one in guards)
+        self._malformed = Edge([one for one in outer if one.sees_malformed], "tool", _malformed, WIRE, rules)
 
     def __call__(self, call: dict[str, Any], config: RunnableConfig) -> dict[str, Any]:
         """The one result of the call."""
@@ -63,8 +64,6 @@ class ToolNode:
         limit = budget.limit_on_tool(position(state, call["id"]))
         if limit is not None:
             return self._written(call, _refused(call, NOT_RUN), turn, budget, limit=limit)
-        if call.get("invalid"):
-            return self._written(call, _refused(call, MALFORMED), turn, budget)
         try:
             reply, updates, args = self._run(call, state, config, turn, account, budget)
         except (GraphBubbleUp, StorageError, ThreadError):
@@ -91,9 +90,10 @@ class ToolNode:
         request = ToolRequest(cast("Any", mine), self._tools.get(call["name"]), context)
         made: dict[str, Any] = {}  # the arguments that the tool ran with: a person or a filter may have changed them
         place = ToolPlace(state, made, config, here.lease)
-        reply, updates = self._edge.run(request, account["filters"], place, config, budget, made)
+        edge = self._malformed if call.get("invalid") else self._edge
+        reply, updates = edge.run(request, account["filters"], place, config, budget, made)
         if reply.message.tool_call_id != call["id"]:
-            raise FilterError(self._edge.path[0], "around_tool", "the reply answers another call")
+            raise FilterError(edge.path[0], "around_tool", "the reply answers another call")
         return reply, updates, made.get("args", call["args"])
 
     def _failed(self, call: dict[str, Any], error: Exception, turn: str, budget: Budget) -> dict[str, Any]:
@@ -121,6 +121,11 @@ class ToolNode:
 
 
 MALFORMED = "not run: the arguments are not a JSON object; call the tool again with valid JSON"
+
+
+def _malformed(request: ToolRequest, frame: Frame) -> ToolReply:
+    frame.enter("")
+    return _refused(request.call, MALFORMED)
 
 
 def _named(message: ToolMessage, call: Mapping[str, Any]) -> ToolMessage:
