@@ -205,3 +205,24 @@ def test_nothing_is_done_before_the_checks_have_let_it_pass(drive: Drive, runs: 
     model = ScriptedModel([asks(call("refund", order=1))])
     agent = Agent(model, tools=desk.tools, filters=[runs(abreaks("No.", 0.02))])
     assert (drive(agent).start("q")[0].answer, model.calls, desk.ran) == ("No.", [], [])
+
+
+@pytest.mark.parametrize("colour", ["def", "async"])
+@pytest.mark.parametrize("kind", [StopIteration, SystemExit, KeyboardInterrupt])
+def test_what_no_future_and_no_loop_takes_ends_the_turn_and_does_not_hang_it(
+    runs: Any, kind: type[BaseException], colour: str
+) -> None:
+    """A bare `next(...)` is a failure of the check; exits go through."""
+
+    def check(view: Any) -> None:
+        raise kind
+
+    async def acheck(view: Any) -> None:
+        raise kind
+
+    agent = Agent(ScriptedModel(["ok"]), filters=[runs(check if colour == "def" else acheck)])
+    expected = FilterError if kind is StopIteration else kind
+    with pytest.raises(expected):
+        agent.invoke("q")
+    with pytest.raises(expected):
+        asyncio.run(agent.ainvoke("q"))

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from scallion.bridge import wait
+from scallion.bridge import in_thread, wait
 from scallion.filters.filter import is_async
 from scallion.filters.filtering import Filtering, Means, checked, entered, resolved, running
 from scallion.filters.journal import current_frame
@@ -39,22 +39,35 @@ def _reading(check: Any) -> tuple[Any, Callable[[Any], Any]]:
 async def _gathered(checks: list[tuple[Any, Callable[[Any], Any]]], filtering: Filtering) -> None:
     """Wait for the checks in the order of the list, so that what one says does not depend on how fast another is."""
     views = [filtering.conversation.view() for _ in checks]
-    runs = [_read(*check, view, filtering.means) for check, view in zip(checks, views, strict=True)]
+    runs = [_outcome(*check, view, filtering.means) for check, view in zip(checks, views, strict=True)]
     tasks = [asyncio.ensure_future(run) for run in runs]
     try:
         for task in tasks:
-            await task
+            error = await task
+            if error is not None:
+                raise error
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+async def _outcome(*check: Any) -> BaseException | None:
+    """What a check failed with, as a value: an exit that a task raises would stop the loop, and nobody would wait."""
+    try:
+        await _read(*check)
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:
+        return error
+    return None
+
+
 async def _read(function: Any, given: Callable[[Any], Any], view: Any, means: Means | None) -> None:
     current_frame.set(None)  # type: ignore[arg-type]  # a question would be asked of whoever comes first
     with entered(Filtering(view, means, asynchronous=is_async(function))):
         argument = given(view)
-        said = function(argument) if is_async(function) else await asyncio.to_thread(function, argument)
+        said = function(argument) if is_async(function) else await in_thread(lambda: function(argument))
         said = await said if inspect.isawaitable(said) else said
     if view.is_changed or (argument is not view and said != argument):
         raise AttributeError(CHANGES)
