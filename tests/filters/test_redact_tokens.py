@@ -321,6 +321,7 @@ def test_without_a_stream_nothing_changes() -> None:
         (r"(a)?b(?(1)c|d)", "", "refers to a group"),
         (r"(?<=a\b)b", "", "look-behind"),
         (r"(?:a{900}){900}", "", "too large"),
+        (r"\w{40,5000}=*", "", r"too large: .*\{40,\}"),
         ("(", "", "no regular expression"),
         (3, "", "no regular expression"),
         (b"a", "", "bytes"),

@@ -23,6 +23,9 @@ from typing import Any
 
 MOST_NODES = 20_000
 """A pattern that needs more, by counted repeats inside of each other, is refused."""
+TOO_LARGE = "its counted repeats are too large: leave their greatest count away, as in {40,} for {40,5000}"
+MOST_OPEN_ENDED = 2_000
+"""The same for a pattern whose matches have no greatest length: each count may be a thread that is alive."""
 MOST_COUNTED = 200
 """A pattern of more nodes whose matches have a greatest length is followed without its counts."""
 MOST_STEPS = 50_000
@@ -70,6 +73,8 @@ class Automaton:
         if self._nodes > MOST_COUNTED and self.reach is not None:
             self._counts = False
             entry = self._built(parsed)
+        elif self._nodes > MOST_OPEN_ENDED:
+            raise Undecidable(TOO_LARGE)
         alive: list[int] = []
         self._follow(entry, False, alive, set())
         self.start = self.threads(tuple(alive))
@@ -200,7 +205,7 @@ class Automaton:
     def _new(self) -> int:
         self._nodes += 1
         if self._nodes > MOST_NODES:
-            raise Undecidable("its counted repeats are too large")
+            raise Undecidable(TOO_LARGE)
         return self._nodes - 1
 
 

@@ -77,7 +77,8 @@ def redact_tokens(
     back, the turn fails with FilterError and nothing of it leaves. None: up to the length of the answer.
 
     Raises ConfigurationError for a pattern that cannot be held back exactly: one that can match an empty text, refers
-    to a group (`\\1`, `(?(1)...)`), has an assertion inside of a look-behind, or counted repeats of thousands.
+    to a group (`\\1`, `(?(1)...)`), has an assertion inside of a look-behind, counted repeats of thousands (write
+    `{40,}` for `{40,5000}`), or hundreds of groups in each other; and for a replacement that does not fit.
     """
     if max_hold is not None and (type(max_hold) is not int or max_hold < 1):
         raise ConfigurationError(f"filter {name!r}: max_hold is a number of characters above 0, not {max_hold!r}")
