@@ -9,7 +9,8 @@ import pytest
 from modes import Drive
 from scenes import Desk, asks, call
 
-from scallion import Agent, ConfigurationError, Filter, ModelError, Paused, approve, filters
+from scallion import Agent, ConfigurationError, Filter, ModelError, Paused, approve, filters, pause
+from scallion.filters.approve_if import not_approved
 from scallion.testing import ScriptedModel
 
 SECRETS = ("order 1042", "1042", "the answer is private")
@@ -104,6 +105,39 @@ def test_a_pause_and_what_goes_on_after_it(drive: Drive, memory: Any, caplog: An
     driver.resume("t", approve())
     assert " went on: " in lines(caplog)[0]
     assert len(model.calls) == 2
+
+
+def test_a_model_cannot_write_lines(drive: Drive, caplog: Any) -> None:
+    """Names of tools that there are not and ids of calls are its text."""
+    forged = "x\ntool refund (c1) ended after 0.1 s: success"
+    model = ScriptedModel([asks(call(forged, "c1"), call("refund", "c2) ended\u2028\x1b", order=1)), "done"])
+    caplog.set_level(logging.DEBUG, "scallion.log")
+    drive(Agent(model, tools=Desk().tools, filters=[filters.logging()])).start("go")
+    assert all(one.isprintable() for level in (logging.INFO, logging.DEBUG) for one in lines(caplog, level))
+    assert "tool (unknown) (c1) began" in lines(caplog)
+    assert r"tool refund ('c2) ended\u2028\x1b') began" in lines(caplog)
+    assert not any("refund (c1)" in one for one in lines(caplog))
+    assert f"by the name {forged!r}" in caplog.text
+
+
+def test_a_call_that_did_not_run_is_not_called_a_success(drive: Drive, memory: Any, caplog: Any) -> None:
+    """Whoever inside denied it; one that ran is one, also where a pause came behind it."""
+
+    def hold(request: Any, state: Any, next: Any) -> Any:
+        reply = next(request)
+        pause("Keep the result?", allowed=("approve",))
+        return reply
+
+    caplog.set_level(logging.INFO, "scallion.log")
+    deny = Filter("deny", around_tool=lambda request, state, next: not_approved(request))
+    for inner, told in ((deny, "not run, a filter answered"), (Filter("hold", around_tool=hold), "success")):
+        stack = [filters.logging(), inner]
+        driver = drive(Agent(script(), tools=Desk().tools, filters=stack, checkpointer=memory))
+        if isinstance(driver.start("go", thread=told)[0], Paused):
+            driver.resume(told, approve())
+        (end,) = [one.getMessage() for one in caplog.records if "refund (c1) ended" in one.getMessage()]
+        assert end.endswith(f": {told}")
+        caplog.clear()
 
 
 @pytest.mark.parametrize("logger", ["scallion", 3, print])

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import logging as stdlib
+import re
 import time
 from typing import Any
 
 from scallion.errors import ConfigurationError
 from scallion.filters.filter import Filter
+from scallion.filters.journal import current_frame
 from scallion.filters.onion import PauseSignal
 from scallion.values import ChatReply, ChatRequest, Completed, ToolReply, ToolRequest, TurnRequest
 
 Logger = stdlib.Logger | stdlib.LoggerAdapter[Any]
+
+
+def word(given: Any) -> str:
+    """A name or an id that others made, as one word: what is none is quoted, so that it can pass for no other line."""
+    text = str(given)
+    return text if re.fullmatch(r"[\w.:-]{1,100}", text, re.ASCII) else ascii(text[:100])
+
+
+def called(request: ToolRequest) -> str:
+    """What is called, and the call's id. The name of a tool that there is not is text of the model: not told."""
+    return f"tool {word(request.tool.name) if request.tool else '(unknown)'} ({word(request.call['id'])})"
 
 
 def counted(number: int, what: str) -> str:
@@ -22,8 +35,8 @@ def counted(number: int, what: str) -> str:
 def about_reply(reply: ChatReply) -> str:
     """What a model's answer is like, without its text."""
     meta = reply.message.response_metadata
-    reason = meta.get("finish_reason") or meta.get("stop_reason") or "no finish reason"
-    return f"{reason}, {counted(len(reply.message.tool_calls), 'tool call')}"
+    reason = meta.get("finish_reason") or meta.get("stop_reason")
+    return f"{word(reason) if reason else 'no finish reason'}, {counted(len(reply.message.tool_calls), 'tool call')}"
 
 
 def about_result(reply: ToolReply) -> str:
@@ -56,10 +69,12 @@ class Logging(Filter):
 
     def around_tool(self, request: ToolRequest, state: Any, next: Any) -> ToolReply:
         """A pair around the tool call."""
-        what = f"tool {request.call['name']} ({request.call['id']})"
+        what = called(request)
         self._log.info("%s began", what)
+        if request.tool is None:
+            self._log.debug("%s was called by the name %r", what, request.call["name"])
         self._log.debug("%s has the arguments %r", what, request.call["args"])
-        reply: ToolReply = self._timed(what, lambda: next(request), about_result)
+        reply: ToolReply = self._timed(what, lambda: next(request), _about_call)
         self._log.debug("%s gave: %r", what, reply.message.content)
         return reply
 
@@ -77,6 +92,12 @@ class Logging(Filter):
 
 def _began(request: TurnRequest) -> str:
     return "began" if request.resume is None else "went on"
+
+
+def _about_call(reply: ToolReply) -> str:
+    frame = current_frame.get()
+    ran = frame.reached is not None or frame.record is not None  # after a pause: it may have run before
+    return about_result(reply) if ran else "not run, a filter answered"
 
 
 def _about_turn(result: Completed) -> str:
