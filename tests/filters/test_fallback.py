@@ -176,8 +176,8 @@ def test_after_a_pause_the_model_that_failed_is_not_asked_again(drive: Drive, an
     [((), {}), ((3,), {}), (("",), {}), (("no-such-provider:x",), {}), ((ScriptedModel([]),), {"on": "sometimes"})],
 )
 def test_what_cannot_be_is_refused_where_it_is_built(models: Any, options: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError, match="fallback"):
-        filters.fallback(*models, **options)
+    with pytest.raises(ConfigurationError, match=r"^filter 'fb'"):
+        filters.fallback(*models, **options, name="fb")
 
 
 def test_a_model_may_be_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -584,6 +584,11 @@ class TestPure:
         {"cost": 1},
         {"model": 1, "prices": PRICES},
         {"cost": 1, "prices": {"gpt-x": 3}},
+        {"cost": 1, "prices": {"gpt-x": {"input": 1, "output": float("inf")}}},
+        {"cost": 1, "prices": {}},
+        {"model": 1, "exit": "finish", "answer": 5},
+        {"model": 1, "exit": "finish", "answer": ""},
+        {"model": 1, "answer": "Enough."},
     ],
 )
 def test_what_cannot_be_is_refused_where_it_is_built(options: dict[str, Any]) -> None:
@@ -675,3 +680,15 @@ class TestMalformedCalls:
         result, _ = drive(build([message, "never"], Log(), watching, limit)).start("go")
         assert seen == ["c1"]
         assert result.message.response_metadata["limit"] == "tool_calls"
+
+
+@pytest.mark.parametrize("price", [-5, float("nan"), float("inf")])
+@pytest.mark.parametrize("exit", ["error", "finish"])
+def test_a_price_that_cannot_be_stops_the_turn(drive: Drive, price: float, exit: Any) -> None:
+    """Money that comes back would leave it without a limit."""
+    limit = filters.limit_calls(cost=1, exit=exit, prices=lambda message: price, name="money")
+    agent = build(endless, Log(), limit)
+    with pytest.raises(
+        ConfigurationError, match=r"filter 'money': prices= gave .*: have it give a number from zero up"
+    ):
+        drive(agent).start("go")

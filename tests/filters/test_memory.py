@@ -341,7 +341,7 @@ def test_what_cannot_work_is_refused() -> None:
     store = Store()
     with pytest.raises(ConfigurationError, match="filter 'past': history is a function"):
         filters.memory(InMemoryChatMessageHistory(), name="past")  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match="filter 'past': max_messages is a whole number"):
+    with pytest.raises(ConfigurationError, match="filter 'past': window is a whole number"):
         filters.memory(store, 0, name="past")
     with pytest.raises(ConfigurationError, match="filter 'past': conversation is a function"):
         filters.memory(store, conversation="ana", name="past")  # type: ignore[arg-type]

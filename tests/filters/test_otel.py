@@ -201,3 +201,8 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
         ConfigurationError, match=r"filter 'otel' needs opentelemetry-api: pip install 'scallion\[otel\]'"
     ):
         filters.otel()
+
+
+def test_what_is_no_provider_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="filter 'spans': tracer_provider is a TracerProvider, not 5"):
+        filters.otel(tracer_provider=5, name="spans")

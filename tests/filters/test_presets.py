@@ -107,6 +107,17 @@ class TestLists:
         with pytest.raises(ConfigurationError):
             make(model_calls=0)
 
+    @pytest.mark.parametrize("wrong", ["abc", 5, [["look"]]])
+    def test_names_are_a_list(self, wrong: Any) -> None:
+        with pytest.raises(ConfigurationError, match=r"presets.production: retry_tools is a list of names"):
+            presets.production(retry_tools=wrong)
+
+    def test_policies_are_by_name(self) -> None:
+        with pytest.raises(ConfigurationError, match=r"filter 'approval': policies are .* by the name of the tool"):
+            presets.human_in_loop(5)  # type: ignore[arg-type]
+        with pytest.raises(ConfigurationError, match="filter 'gate': when is a function of a call"):
+            filters.approval(when="refund", name="gate")  # type: ignore[arg-type]
+
 
 class TestMinimal:
     def test_the_limit_fires(self, drive: Drive) -> None:

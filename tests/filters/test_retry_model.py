@@ -339,11 +339,13 @@ class TestAlone:
             {"retry_on": 3},
             {"retry_on": ()},
             {"retry_on": [int]},
+            {"retry_on": {"transient": 1}},
         ],
     )
     def test_what_cannot_be_is_refused_where_it_is_built(self, options: dict[str, Any]) -> None:
-        with pytest.raises(ConfigurationError, match="retry_model"):
-            filters.retry_model(**options)
+        [field] = options
+        with pytest.raises(ConfigurationError, match=f"^filter 'mine': {field}"):
+            filters.retry_model(**options, name="mine")
 
     def test_two_of_them_need_two_names(self) -> None:
         with pytest.raises(ConfigurationError, match="retry_model"):

@@ -141,10 +141,23 @@ def test_a_name_that_no_tool_has_is_refused() -> None:
         filters.retry_tool(tools="fetch")
 
 
-@pytest.mark.parametrize("options", [{"max_retries": -1}, {"jitter": 2}, {"retry_on": "often"}, {"max_seconds": -1}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"max_retries": -1},
+        {"jitter": 2},
+        {"retry_on": "often"},
+        {"max_seconds": -1},
+        {"initial_delay": 60},
+        {"tools": 5},
+        {"tools": [["fetch"]]},
+        {"tools": b"fetch"},
+    ],
+)
 def test_what_cannot_be_is_refused_where_it_is_built(options: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError, match="retry_tool"):
-        filters.retry_tool(**options)
+    [field] = options
+    with pytest.raises(ConfigurationError, match=f"^filter 'mine': {field}"):
+        filters.retry_tool(**options, name="mine")
 
 
 class TestWaits:

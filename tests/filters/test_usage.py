@@ -106,3 +106,8 @@ def test_a_failed_turn_leaves_the_thread_usable(sql: SQLCheckpointer) -> None:
 def test_prices_that_cannot_be_read_are_refused(prices: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"filter 'bill'.*price"):
         filters.usage(prices, name="bill")
+
+
+def test_a_scope_that_there_is_not_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="filter 'bill': scope is \"turn\" or \"thread\", not 'foo'"):
+        filters.usage(scope="foo", name="bill")  # type: ignore[arg-type]

@@ -30,6 +30,7 @@ class Approval(Filter):
         self, policies: Mapping[str, Verdict] | None, when: Predicate | None, default: Verdict, name: str
     ) -> None:
         super().__init__(name)
+        _check(policies, when, name)
         self._policies = {tool: _verdict(verdict, tool) for tool, verdict in (policies or {}).items()}
         self._when = when
         self._default = _verdict(default, "default")
@@ -101,6 +102,14 @@ def approval(
 
 
 human_approval = approval
+
+
+def _check(policies: Any, when: Any, name: str) -> None:
+    if policies is not None and not isinstance(policies, Mapping):
+        told = "policies are True, False or a Policy by the name of the tool"
+        raise ConfigurationError(f"filter {name!r}: {told}, not {policies!r}")
+    if when is not None and not callable(when):
+        raise ConfigurationError(f"filter {name!r}: when is a function of a call, not {when!r}")
 
 
 def _verdict(verdict: Any, where: str) -> Policy | None:

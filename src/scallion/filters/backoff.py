@@ -25,20 +25,24 @@ class Backoff:
     jitter: float
     max_seconds: float
 
-    def check(self, where: str) -> None:
-        """Raise ConfigurationError for values that cannot be; `where` is the filter that they were given to."""
+    def check(self, name: str) -> None:
+        """Raise ConfigurationError for values that cannot be; `name` is that of the filter that they were given to."""
         if not _is_number(self.max_retries, 0, MOST) or not isinstance(self.max_retries, int):
-            raise ConfigurationError(f"{where}(max_retries=...) is a whole number from 0 to {MOST}")
+            raise ConfigurationError(f"filter {name!r}: max_retries is a whole number from 0 to {MOST}")
         ranges = {
             "initial_delay": (self.initial, 0, 86_400),
             "backoff_factor": (self.factor, 1, 100),
-            "max_delay": (self.longest, self.initial, 86_400),
+            "max_delay": (self.longest, 0, 86_400),
             "jitter": (self.jitter, 0, 1),
             "max_seconds": (self.max_seconds, 0, 86_400),
         }
-        for name, (value, least, most) in ranges.items():
+        for field, (value, least, most) in ranges.items():
             if not _is_number(value, least, most):
-                raise ConfigurationError(f"{where}({name}=...) is a number from {least:g} to {most:g}, not {value!r}")
+                told = f"{field} is a number from {least:g} to {most:g}, not {value!r}"
+                raise ConfigurationError(f"filter {name!r}: {told}")
+        if self.initial > self.longest:
+            told = f"initial_delay={self.initial:g} is above max_delay={self.longest:g}: raise max_delay too"
+            raise ConfigurationError(f"filter {name!r}: {told}")
 
     def delay(self, retry: int, asked: float | None = None, spread: float = 0.0) -> float:
         """Seconds before the retry of this number, the first being 0; never less than what the other side `asked` for.

@@ -24,10 +24,10 @@ from pydantic import BaseModel, TypeAdapter
 from scallion.bridge import awaited, call
 from scallion.errors import ConfigurationError
 from scallion.filters.filter import Filter
+from scallion.filters.given import as_key
 from scallion.filters.journal import current_frame
 from scallion.filters.replies import ends
 from scallion.filters.revision import is_final
-from scallion.filters.texts import as_key
 from scallion.history import TRANSIENT
 from scallion.values import ChatReply, ChatRequest
 

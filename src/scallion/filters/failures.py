@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, get_args
 
 from scallion.bridge import awaited
@@ -20,7 +20,7 @@ class ActsOn:
     def __init__(self, on: On, where: str) -> None:
         parts = (on,) if isinstance(on, str | type) else on
         self._says = parts if callable(parts) else None
-        named = tuple(parts) if isinstance(parts, Iterable) else ()
+        named = tuple(parts) if isinstance(parts, Iterable) and not isinstance(parts, Mapping) else ()
         self._kinds = tuple(one for one in named if one in KINDS)
         self._classes = tuple(one for one in named if isinstance(one, type) and issubclass(one, BaseException))
         if self._says is None and not 0 < len(named) == len(self._kinds) + len(self._classes):

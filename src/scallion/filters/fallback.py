@@ -45,6 +45,6 @@ def fallback(*models: Any, on: On = ("transient", "environment"), name: str = "f
     Raises ConfigurationError for what is no model.
     """
     if not models:
-        raise ConfigurationError("fallback(...) takes the models to ask where the agent's own fails")
-    made = [as_model(one, "a model of fallback(...)") for one in models]
-    return Fallback(made, ActsOn(on, "fallback(on=...)"), name)
+        raise ConfigurationError(f"filter {name!r} takes the models to ask where the agent's own fails")
+    made = [as_model(one, f"filter {name!r}: a model") for one in models]
+    return Fallback(made, ActsOn(on, f"filter {name!r}: on"), name)

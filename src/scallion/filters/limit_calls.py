@@ -145,13 +145,19 @@ class LimitCalls(Filter):
 
     def _cost(self, message: AIMessage, model: Any) -> float:
         if callable(self._prices):
-            return float(awaited(self._prices(message)))
+            return self._checked(float(awaited(self._prices(message))))
         self._tokens(message)
         model_name = model_of(message, model)
         price = price_of(model_name, self._prices)
         if price is None:
             raise ConfigurationError(f"filter {self.name!r} limits the cost, and prices= has none for {model_name!r}")
         return cost_of(tokens_of(message), price)
+
+    def _checked(self, cost: float) -> float:
+        """What a function of prices gave; one that takes something off would leave the turn without a limit."""
+        if not 0 <= cost < math.inf:
+            raise ConfigurationError(f"filter {self.name!r}: prices= gave {cost!r}: have it give a number from zero up")
+        return cost
 
     def _tokens(self, message: AIMessage) -> UsageMetadata:
         if message.usage_metadata is None:
@@ -273,6 +279,11 @@ def limit_calls(
         raise ConfigurationError(f'filter {name!r}: per is "turn" or "thread", exit is "error", "finish" or "ask"')
     if (prices is None) is (cost is not None):
         raise ConfigurationError(f"filter {name!r}: cost= and prices= go together")
+    if prices is not None and not (callable(prices) or prices):
+        raise ConfigurationError(f"filter {name!r}: prices= has no model in it: give the price of each that may answer")
+    if answer is not None and (not isinstance(answer, str) or not answer or exit == "error"):
+        told = 'answer is a text that is not empty, and goes with exit="finish" or "ask"'
+        raise ConfigurationError(f"filter {name!r}: {told}, not with {answer!r} and {exit!r}")
     table = prices if callable(prices) else checked_prices({} if prices is None else prices, name)
     return LimitCalls(limits, table, per, exit, answer, name)
 

@@ -49,7 +49,8 @@ def joined(stored: Sequence[BaseMessage], messages: Sequence[BaseMessage]) -> li
         left = [one for one in stored[start:stop] if identity(one) not in there]
         return [one for block in blocks(left) for one in block if not isinstance(one, SystemMessage)]
 
-    shown, read = [one for one in messages if isinstance(one, SystemMessage)], 0
+    shown: list[BaseMessage] = [one for one in messages if isinstance(one, SystemMessage)]
+    read = 0
     for one in said[:old]:
         place = places.get(identity(one), -1)
         if place >= read:
@@ -86,8 +87,8 @@ class Memory(Filter):
             raise ConfigurationError(
                 f"filter {name!r}: history is a function that gives the history of a conversation, not {history!r}"
             )
-        if window is not None:
-            Bounds(window, None, 1.0, None).check(name)
+        if window is not None and (isinstance(window, bool) or not isinstance(window, int) or window < 1):
+            raise ConfigurationError(f"filter {name!r}: window is a whole number above zero, not {window!r}")
         if conversation is not None and not callable(conversation):
             raise ConfigurationError(f"filter {name!r}: conversation is a function of the context that gives a name")
         self._history = history

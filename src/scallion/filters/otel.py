@@ -185,10 +185,12 @@ def otel(
     A span holds the layers inside of this filter: what one of them did (short_circuit, retry, changed_request,
     changed_reply, a decision) is an event `scallion.layer` in it. `agent` names the agent in the spans. Texts of
     messages, arguments and results are left out unless `capture_content` is set. `tracer_provider`: by default the
-    global one. Needs `scallion[otel]`; raises ConfigurationError without it.
+    global one. Needs `scallion[otel]`; raises ConfigurationError without it, and for what is no provider.
     """
     try:
         from opentelemetry.trace import get_tracer
     except ImportError:
         raise ConfigurationError(f"filter {name!r} needs opentelemetry-api: pip install 'scallion[otel]'") from None
+    if tracer_provider is not None and not hasattr(tracer_provider, "get_tracer"):
+        raise ConfigurationError(f"filter {name!r}: tracer_provider is a TracerProvider, not {tracer_provider!r}")
     return Otel(name, get_tracer("scallion", tracer_provider=tracer_provider), agent, capture_content)

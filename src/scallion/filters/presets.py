@@ -11,6 +11,7 @@ from scallion.filters.approval import Verdict, approval
 from scallion.filters.environment import pause_on_environment_error
 from scallion.filters.fallback import fallback
 from scallion.filters.filter import Filter
+from scallion.filters.given import names
 from scallion.filters.limit_calls import limit_calls
 from scallion.filters.logging import logging
 from scallion.filters.retry_model import retry_model
@@ -78,7 +79,7 @@ def production(
     `model_calls` and `seconds` bound a turn, `tool_seconds` one run of a tool. `retry_tools`: the tools that may run a
     second time, after a failure that may pass; None is all that are not marked `sensitive`, an empty list is none.
     """
-    names = None if retry_tools is None else list(retry_tools)
+    listed = None if retry_tools is None else names(retry_tools, "presets.production: retry_tools")
     return Preset(
         "production",
         [
@@ -87,7 +88,7 @@ def production(
             _part(limit_calls, model_calls, seconds=seconds),
             _part(fallback, *fallbacks) if fallbacks else None,
             _part(retry_model, 2),
-            None if names == [] else _part(retry_tool, 2, tools=names, initial_delay=0.5, max_delay=10.0),
+            None if listed == [] else _part(retry_tool, 2, tools=listed, initial_delay=0.5, max_delay=10.0),
             _part(timeout, tool_seconds),
         ],
     )
@@ -98,7 +99,7 @@ def human_in_loop(policies: Mapping[str, Verdict] | None = None, *, model_calls:
 
     `policies`: as of `filters.approval`, which tools people are asked about, and how; None is every tool.
     """
-    gate = _part(approval, default=True) if policies is None else _part(approval, dict(policies))
+    gate = _part(approval, default=True) if policies is None else _part(approval, policies)
     return Preset(
         "human_in_loop",
         [_part(limit_calls, model_calls, exit="ask"), gate, _part(pause_on_environment_error)],

@@ -14,8 +14,8 @@ from langchain_core.rate_limiters import BaseRateLimiter
 from scallion.bridge import awaited, wait, waits_on_loop
 from scallion.errors import ConfigurationError, LimitExceeded
 from scallion.filters.filter import Filter
+from scallion.filters.given import as_key
 from scallion.filters.journal import current_frame
-from scallion.filters.texts import as_key
 from scallion.filters.waiting import STEP, seconds_left, wait_for
 from scallion.values import ChatReply, ChatRequest
 

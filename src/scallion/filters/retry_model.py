@@ -53,5 +53,5 @@ def retry_model(
     Raises ConfigurationError for values that cannot be.
     """
     backoff = Backoff(max_retries, initial_delay, backoff_factor, max_delay, jitter, max_seconds)
-    backoff.check("retry_model")
-    return RetryModel(backoff, ActsOn(retry_on, "retry_model(retry_on=...)"), name)
+    backoff.check(name)
+    return RetryModel(backoff, ActsOn(retry_on, f"filter {name!r}: retry_on"), name)

@@ -9,6 +9,7 @@ from scallion.errors import ConfigurationError
 from scallion.filters.backoff import Attempts, Backoff
 from scallion.filters.failures import ActsOn, On
 from scallion.filters.filter import Filter
+from scallion.filters.given import names
 from scallion.values import ToolFailure, ToolReply, ToolRequest
 
 
@@ -67,9 +68,7 @@ def retry_tool(
     `async def`. Delays are as in `retry_model`, in seconds; `max_seconds` counts from the end of the first attempt.
     Raises ConfigurationError for values that cannot be.
     """
-    if isinstance(tools, str):
-        raise ConfigurationError("retry_tool(tools=...) is a list of names: put it into brackets")
-    names = None if tools is None else frozenset(tools)
+    listed = None if tools is None else frozenset(names(tools, f"filter {name!r}: tools"))
     backoff = Backoff(max_retries, initial_delay, backoff_factor, max_delay, jitter, max_seconds)
-    backoff.check("retry_tool")
-    return RetryTool(names, backoff, ActsOn(retry_on, "retry_tool(retry_on=...)"), name)
+    backoff.check(name)
+    return RetryTool(listed, backoff, ActsOn(retry_on, f"filter {name!r}: retry_on"), name)

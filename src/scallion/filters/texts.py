@@ -7,8 +7,6 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage
 
-from scallion.errors import ConfigurationError
-
 UNREAD = frozenset(
     """
     type id index signature thought_signature encrypted_content encrypted_index base64 file_data url image_url file_uri
@@ -31,15 +29,6 @@ def texts(message: BaseMessage) -> Iterator[str]:
     blocks = [text for name, text in found if name == "text"]
     if len(blocks) > 1:
         yield "".join(blocks)
-
-
-def as_key(given: Any, name: str) -> str:
-    """What the key function of the filter of this name gave; what is no text is refused: None is not "None"."""
-    if not isinstance(given, str):
-        raise ConfigurationError(
-            f"filter {name!r}: key gave {type(given).__name__}: have it give a text for each request"
-        )
-    return given
 
 
 def _strings(value: Any, name: str) -> Iterator[tuple[str, str]]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict, get_args
 
 from langchain_core.messages import AIMessage
 
@@ -13,6 +14,7 @@ from scallion.filters.filter import Filter
 from scallion.filters.replies import ENDED
 from scallion.values import ChatReply, ChatRequest
 
+Scope = Literal["turn", "thread"]
 Totals = dict[str, Any]
 Prices = Mapping[str, Mapping[str, float]]
 START: Totals = {"models": {}, "cost": 0, "unpriced": 0}
@@ -86,7 +88,7 @@ class Usage(Filter):
     state_schema = UsageState
     innermost = ("chat",)
 
-    def __init__(self, name: str, prices: Prices, scope: Literal["turn", "thread"]) -> None:
+    def __init__(self, name: str, prices: Prices, scope: Scope) -> None:
         super().__init__(name, scope=scope)
         self._prices = checked_prices(prices, name)
 
@@ -113,7 +115,7 @@ def checked_prices(prices: Any, name: str) -> Prices:
         )
     for model, price in prices.items():
         numbers = isinstance(price, Mapping) and all(
-            not isinstance(one, bool) and isinstance(one, int | float) and one >= 0 for one in price.values()
+            not isinstance(one, bool) and isinstance(one, int | float) and 0 <= one < math.inf for one in price.values()
         )
         if not numbers or not {"input", "output"} <= price.keys() or not price.keys() <= set(KINDS):
             raise ConfigurationError(
@@ -123,7 +125,7 @@ def checked_prices(prices: Any, name: str) -> Prices:
     return {model: dict(price) for model, price in prices.items()}
 
 
-def usage(prices: Prices | None = None, *, scope: Literal["turn", "thread"] = "turn", name: str = "usage") -> Filter:
+def usage(prices: Prices | None = None, *, scope: Scope = "turn", name: str = "usage") -> Filter:
     """Add up the tokens of all model calls by model, and their cost, in `Completed.filter_state["usage"]`.
 
     `prices`: `{"model": {"input": 2.5, "output": 10, "cached": 1.25, "cache_write": 3}}`, in any money per million
@@ -132,4 +134,6 @@ def usage(prices: Prices | None = None, *, scope: Literal["turn", "thread"] = "t
     has no price. `scope="thread"` adds up from turn to turn. Retries, fallbacks and the calls of filters count,
     wherever this filter stands; what a cache answered does not. Raises ConfigurationError.
     """
+    if scope not in get_args(Scope):
+        raise ConfigurationError(f'filter {name!r}: scope is "turn" or "thread", not {scope!r}')
     return Usage(name, {} if prices is None else prices, scope)
