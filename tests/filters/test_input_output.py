@@ -31,6 +31,7 @@ from scallion import (
     respond,
 )
 from scallion.filters import ask_model_again, break_with, filter_input, filter_output, llm
+from scallion.filters.replies import instead
 from scallion.testing import ScriptedModel
 from scallion.turn import TurnRunner
 
@@ -240,6 +241,25 @@ def test_a_break_in_the_input_is_an_answer_that_output_filters_see_unless_told_o
     assert (result.answer, model.calls) == (answer, [])
     assert heard(history(agent)) == [("human", "bananas [secret]"), ("ai", answer)]
     assert not events or delivered(events) == answer
+    assert SECRET not in everything(any_saver)
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        filters.safeguard(["bananas"]),
+        filters.before_turn(lambda request: filters.end_turn("closed"), name="closed"),
+        filters.around_turn(lambda request, state, next: instead(request, "closed"), name="around"),
+    ],
+    ids=lambda one: one.name,
+)
+def test_where_the_input_filter_stands_first_a_layer_that_ends_the_turn_keeps_nothing_of_what_it_took_out(
+    drive: Drive, any_saver: Any, ending: Any
+) -> None:
+    model = ScriptedModel([])
+    agent = Agent(model, filters=[filter_input(masked), ending], checkpointer=any_saver)
+    result, _ = drive(agent).start(f"bananas {SECRET}", thread="t")
+    assert (result.messages[0].text, model.calls) == ("bananas [secret]", [])
     assert SECRET not in everything(any_saver)
 
 

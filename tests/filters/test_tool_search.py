@@ -123,6 +123,26 @@ def test_strict_refuses_what_was_not_found(drive: Drive) -> None:
     assert [one["status"] for one in result.tool_calls] == ["error", "success", "success", "success"]
 
 
+@pytest.mark.parametrize("serial", [False, True])
+@pytest.mark.parametrize("accumulate", [True, False])
+def test_strict_goes_by_what_the_model_was_shown_and_not_by_the_batch(
+    drive: Drive, serial: bool, accumulate: bool
+) -> None:
+    """Where the calls of a message run one after the other too."""
+    made = StructuredTool.from_function(refund_order, metadata={"serial": serial})
+    agent, _ = searching(
+        asks(find("refund order", "a"), call("refund_order", "b", order=1)),
+        asks(find("forecast", "c"), call("refund_order", "d", order=2)),
+        "done",
+        tools=[made, get_weather],
+        strict=True,
+        accumulate=accumulate,
+    )
+    _, refused, _, second = results(drive(agent).start("go")[0].messages)
+    assert refused.startswith("not run: refund_order is not one of the tools listed")
+    assert (second, ran) == ("refunded 2", ["refund_order"])
+
+
 @pytest.mark.parametrize("accumulate", [True, False])
 def test_two_searches_in_one_message_both_count(accumulate: bool, drive: Drive) -> None:
     """Defect 25 of the seeds: without accumulating only the last of them did."""

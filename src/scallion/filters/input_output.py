@@ -138,7 +138,8 @@ filter_input = decorator(
     `@filter_input` or `@filter_input(name=..., init=...)`, `def` or `async def`; or `filter_input(MyFilter())` with a
     message filter, or its class, which the agent's `resolve` makes an instance. `conversation.input`, `input_message`
     and `message` may be set; `replace`, `remove` and `apply` change the latest message. Raises ConfigurationError for
-    what cannot take a conversation. A turn of which no message is left ends with Blocked.
+    what cannot take a conversation. A turn of which no message is left ends with Blocked. Put it first in the list
+    where it takes out secrets: a layer outside of it that ends the turn or asks a person keeps the input as it came.
     """,
 )
 filter_output = decorator(

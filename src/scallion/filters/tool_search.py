@@ -73,6 +73,7 @@ def names_in(message: ToolMessage) -> list[str]:
 
 class _State(TypedDict):
     round: int
+    shown: list[str]
     found: Annotated[dict[str, Any], merged]
 
 
@@ -82,7 +83,7 @@ class ToolSearch(Filter):
     def __init__(
         self, name: str, tools: Sequence[Any], search: BaseTool, hidden: frozenset[str], accumulate: bool, strict: bool
     ) -> None:
-        start = {"round": 0, "found": {"round": 0, "names": []}}
+        start = {"round": 0, "shown": [], "found": {"round": 0, "names": []}}
         super().__init__(name, tools=[*tools, search], init=start, state_schema=_State, scope="thread")
         self._position = {tool_name(tool): at for at, tool in enumerate(tools)}
         self._search_name = search.name
@@ -90,16 +91,17 @@ class ToolSearch(Filter):
         self._accumulate = accumulate
         self._strict = strict
 
-    def around_chat(self, request: ChatRequest, state: Any, next: Any) -> tuple[ChatReply, dict[str, int]]:
+    def around_chat(self, request: ChatRequest, state: Any, next: Any) -> tuple[ChatReply, dict[str, Any]]:
         """Show the model the search tool, all that is not hidden, what was found, and the tool that it has to call."""
         hidden = self._hidden - {request.tool_choice} if isinstance(request.tool_choice, str) else self._hidden
         tools = advertised(request.tools, hidden, state["found"]["names"])
-        return next(request.replace(tools=tools)), {"round": state["round"] + 1}
+        shown = [name for tool in tools if (name := tool_name(tool)) in self._hidden]
+        return next(request.replace(tools=tools)), {"round": state["round"] + 1, "shown": shown}
 
     def around_tool(self, request: ToolRequest, state: Any, next: Any) -> Any:
-        """Note what a search found; where it is strict, refuse a tool that was not found."""
+        """Note what a search found; where it is strict, refuse a tool that the model was not shown."""
         name = request.call["name"]
-        if self._strict and name in self._hidden and name not in state["found"]["names"]:
+        if self._strict and name in self._hidden and name not in state["shown"]:
             return self._refused(request)
         reply: ToolReply = next(request)
         if name != self._search_name or reply.error is not None:
@@ -145,7 +147,7 @@ class MakeToolSearch:
         or a function that makes one of a list of `Entry`s. `index_options`: what it is made with.
         `max_results`: names in one result. `accumulate`: whether what was found stays for the rest of the thread;
         otherwise only what the last round of searches found. `always_include`: tools that are never hidden.
-        `strict`: whether a hidden tool that was not found is refused; otherwise it runs.
+        `strict`: whether a hidden tool that the model was not shown when it called it is refused; otherwise it runs.
         Raises ConfigurationError.
         """
         made = [as_tool(one, position) for position, one in enumerate(_listed(tools))]
