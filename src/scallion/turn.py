@@ -333,6 +333,7 @@ class TurnRunner:
         return [RemoveMessage(REMOVE_ALL_MESSAGES), *given]
 
     def _invoke(self, turn: Turn, graph_input: Any) -> Mapping[str, Any]:
+        turn.here.asked = {one.id for one in turn.kept_request}
         config = with_new_input(turn.config) if isinstance(graph_input, dict) else turn.config
         values = call(self._graph.invoke, self._graph.ainvoke, graph_input, config, **turn.options)
         return cast("Mapping[str, Any]", values)
@@ -343,15 +344,9 @@ class TurnRunner:
         messages = values["messages"]
         turn.note_end(messages[-1], messages)
         return Completed(
-            messages[-1],
-            list(messages),
-            account["calls"],
-            turn.usage({}),
-            max(turn.attempts, 1),
-            filter_state=account["filters"],
-            thread=turn.here.thread,
-            turn=turn.id,
-        )
+            messages[-1], list(messages), account["calls"], turn.usage({}), max(turn.attempts, 1),
+            filter_state=account["filters"], thread=turn.here.thread, turn=turn.id,
+        )  # fmt: skip
 
     def _hold(self, turn: Turn, run: Run) -> LoopPause:
         """Keep a pause around the turn in the thread, as an interrupt of the chat node."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from scallion import (
     Agent,
     ConfigurationError,
     FilterError,
+    ModelError,
     Paused,
     SQLCheckpointer,
     approve,
@@ -93,6 +95,17 @@ def test_a_pause_in_front_of_the_loop_looks_up_when_the_loop_begins(shelf: Shelf
     assert isinstance(agent.invoke("Where are leeks?", thread="t"), Paused)
     agent.resume("t", approve())
     assert model.calls[0][0].text.startswith("Passages")
+
+
+@pytest.mark.parametrize("reply", [asks(call("refund", order=1)), TimeoutError()], ids=["paused", "failed"])
+def test_a_session_is_not_titled_by_a_passage(shelf: Shelf, sql: SQLCheckpointer, reply: Any) -> None:
+    stack = [filters.retrieve(shelf), filters.approval({"refund": True})]
+    agent = Agent(ScriptedModel([reply]), tools=Desk().tools, filters=stack, checkpointer=sql)
+    with suppress(ModelError):
+        agent.invoke("Where are leeks?", thread="t")
+    session = sql.sessions.get("t")
+    assert session is not None
+    assert (session.title, session.preview) == ("Where are leeks?", "Where are leeks?")
 
 
 def test_an_answer_that_is_sent_back_does_not_look_up_the_feedback(shelf: Shelf) -> None:

@@ -6,7 +6,9 @@ import logging
 from typing import Any
 
 import pytest
+from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, RemoveMessage
+from langchain_core.retrievers import BaseRetriever
 from modes import Drive, delivered
 from scenes import Desk, asks, call, heard
 
@@ -130,6 +132,73 @@ def test_many_rounds_of_tools_keep_the_question(memory: Any) -> None:
     texts = [text for _, text in heard(model.calls[-1])]
     assert texts[:2] == [f"{SUMMARY}S", "Where are they?"]
     assert texts[-1] == "order 3 is here"
+
+
+def test_where_it_fails_within_a_turn_all_behind_the_last_one_is_read(memory: Any) -> None:
+    """The window moved on to the next person all the same, and what was between was in neither."""
+    rounds = [asks(call("look", f"c{n}", order=n)) for n in range(6)]
+    model = ScriptedModel([*rounds, "All here.", "Yes.", "Good.", "Bye."])
+    writer = ScriptedModel(["first", *[TimeoutError("down")] * 9])
+    agent = Agent(model, tools=Desk().tools, filters=[filters.summarise(writer, max_messages=8)], checkpointer=memory)
+    agent.invoke("Where are they?", thread="t")
+    summed_up = writer.calls[0][0].text.count("\n") - PROMPT.count("\n") - 1
+    for text in ("Sure?", "Thanks.", "Bye."):
+        result = agent.invoke(text, thread="t")
+        assert heard(model.calls[-1]) == [("human", f"{SUMMARY}first"), *heard(result.messages)[summed_up:-1]]
+    assert len(writer.calls) > 2
+
+
+class Shelf(BaseRetriever):
+    """Finds the same passage each time."""
+
+    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+        return [Document("a passage")]
+
+
+def test_what_the_thread_does_not_keep_is_in_no_later_summary(drive: Drive, sql: SQLCheckpointer) -> None:
+    """A summary of the running turn had it, and stayed."""
+    rounds = [asks(call("look", f"c{n}", order=n)) for n in range(8)]
+    model = ScriptedModel(["Well.", "Hm.", *rounds[:4], "rejected", *rounds[4:], "Good.", "Fine."])
+    stack = [
+        filters.retrieve(Shelf()),
+        filters.validate_answer(lambda answer: answer != "rejected" or "the feedback"),
+        filters.summarise(ScriptedModel(lambda messages: f"<{messages[0].text}>"), max_messages=8),
+    ]
+    agent = Agent(model, tools=Desk().tools, filters=stack, checkpointer=sql)
+    for text in ("a", "b", "Where are they?"):
+        drive(agent).start(text, thread="t")
+    assert "rejected" in model.calls[-1][0].text
+    result, _ = drive(agent).start("Sure?", thread="t")
+    summary = result.filter_state["summarise"]["summary"]
+    assert [word in summary for word in ("a passage", "rejected", "the feedback")] == [False] * 3
+    assert "calls look" in summary
+    assert summary in model.calls[-1][0].text
+
+
+def test_a_summary_within_a_turn_serves_the_next_one(memory: Any) -> None:
+    """Where all that it covers stayed in the thread."""
+    rounds = [asks(call("look", f"c{n}", order=n)) for n in range(6)]
+    writer = ScriptedModel(lambda messages: "S")
+    model = ScriptedModel([*rounds, "All here.", "Yes."])
+    agent = Agent(model, tools=Desk().tools, filters=[filters.summarise(writer, max_messages=9)], checkpointer=memory)
+    agent.invoke("Where are they?", thread="t")
+    before = len(writer.calls)
+    agent.invoke("Sure?", thread="t")
+    assert model.calls[-1][0].text == f"{SUMMARY}S"
+    assert len(writer.calls) == before
+
+
+def test_beside_retrieve_it_goes_on_from_the_last_one(drive: Drive, memory: Any) -> None:
+    """It looked for the passage that was gone, and wrote each summary from the first message on, in every turn."""
+    model, writer = counting(), ScriptedModel(lambda messages: "S")
+    stack = [filters.retrieve(Shelf()), filters.summarise(writer, max_messages=6)]
+    agent = Agent(model, filters=stack, checkpointer=memory)
+    for n in range(12):
+        drive(agent).start(f"question {n}", thread="t")
+        passage, question = model.calls[-1][-2:]
+        assert ("a passage" in passage.text, question.text) == (True, f"question {n}")
+    assert ["The summary of what came before" in asked[0].text for asked in writer.calls].count(False) == 1
+    assert len(writer.calls) < 6
 
 
 def test_the_prefix_stays_between_two_summaries(memory: Any) -> None:

@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from modes import Drive
 from scenes import Desk, asks, call, heard
 
-from scallion import Agent, ChatReply, ChatRequest, ConfigurationError, SQLCheckpointer, compose, filters
+from scallion import Agent, ChatReply, ChatRequest, ConfigurationError, ModelError, SQLCheckpointer, compose, filters
 from scallion.testing import ScriptedModel
 
 
@@ -31,6 +31,25 @@ def test_the_question_of_a_long_turn_is_not_forgotten(drive: Drive) -> None:
     drive(agent).start("Where are my orders?")
     assert [one.type for one in model.calls[-1]] == ["human", "ai", "tool"]
     assert model.calls[-1][0].text == "Where are my orders?"
+
+
+def test_questions_of_turns_that_failed_are_not_the_question(drive: Drive, memory: Any) -> None:
+    """All of them in a row were shown in any case."""
+
+    def answer(messages: Any) -> str:
+        if "fails" in messages[-1].text:
+            raise TimeoutError
+        return "well"
+
+    model = ScriptedModel(answer)
+    agent = Agent(model, filters=[filters.trim(max_messages=4)], checkpointer=memory)
+    for n in range(8):
+        with pytest.raises(ModelError):
+            agent.invoke(f"{n} fails", thread="t")
+    drive(agent).start([HumanMessage(text) for text in "abcde"], thread="t")
+    assert [one.text for one in model.calls[-1]] == list("abcde")
+    drive(agent).start("f", thread="t")
+    assert len(model.calls[-1]) <= 4
 
 
 def test_the_cut_stays_until_the_rest_is_too_long(memory: Any) -> None:

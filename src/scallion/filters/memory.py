@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol
 
 from langchain_core.messages import BaseMessage, SystemMessage
@@ -60,11 +60,13 @@ def joined(stored: Sequence[BaseMessage], messages: Sequence[BaseMessage]) -> li
     return [*shown, *missing(read, len(stored)), *said[old:]]
 
 
-def windowed(messages: Sequence[BaseMessage], window: int | None) -> list[BaseMessage]:
+def windowed(
+    messages: Sequence[BaseMessage], window: int | None, asked: Collection[str | None] = ()
+) -> list[BaseMessage]:
     """The last `window` messages, whole calls, and the question of the turn in any case."""
     if window is None:
         return list(messages)
-    conversation = Conversation.of(messages)
+    conversation = Conversation.of(messages, asked)
     start = Bounds(window, None, 1.0, None).start(conversation, None, None, ())
     return [*conversation.lead, *conversation.since(start)]
 
@@ -109,7 +111,8 @@ class Memory(Filter):
         history = None if request.aside else self._of(request.context)
         if history is None:
             return next(request)
-        return next(request.replace(messages=windowed(joined(_read(history), request.messages), self._window)))
+        known = joined(_read(history), request.messages)
+        return next(request.replace(messages=windowed(known, self._window, current_frame.get().run.asked)))
 
     def _of(self, context: Context) -> History | None:
         name = context.thread if self._conversation is None else awaited(self._conversation(context))

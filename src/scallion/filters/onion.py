@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -56,8 +56,8 @@ class Run:
     """One execution of one chain: the filters' states, the updates made, the answers that were given."""
 
     __slots__ = (
-        *("added", "answers", "bound", "clock", "config", "emit", "extra", "fold", "free", "given", "lasting"),
-        *("leading", "means", "path", "pausing", "prompts", "rewritten", "running", "states", "subject"),
+        *("added", "answers", "asked", "bound", "clock", "config", "emit", "extra", "fold", "free", "given"),
+        *("lasting", "leading", "means", "path", "pausing", "prompts", "rewritten", "running", "states", "subject"),
         *("verdicts", "watch", "wire"),
     )
 
@@ -79,6 +79,7 @@ class Run:
         leading: Sequence[BaseMessage] = (),
         means: Means | None = None,
         added: Callable[[Completed], Sequence[BaseMessage]] = attrgetter("messages"),
+        asked: Collection[str | None] = (),
     ) -> None:
         self.wire = wire
         self.fold = fold
@@ -98,6 +99,8 @@ class Run:
         """The time of the turn, for hooks that wait; None where the chain runs without an agent."""
         self.added = added
         """What a result of the turn would add to its thread."""
+        self.asked = asked
+        """The ids of the messages that the turn was given, as far as they are known; for the chat chain."""
         self.prompts = prompts
         """The system prompts that the model call puts in front: for the key of a cache, not for hooks to read."""
         self.leading = leading

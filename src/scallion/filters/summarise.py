@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from scallion.errors import ConfigurationError, ModelError
 from scallion.filters.filter import Filter
+from scallion.filters.journal import current_frame
 from scallion.filters.windows import Block, Bounds, Conversation, Count
+from scallion.history import is_transient
 from scallion.values import ChatReply, ChatRequest
 
 PROMPT = (
@@ -47,8 +49,41 @@ def shown_as(summary: str) -> Block:
     return [HumanMessage(SUMMARY + summary)] if summary else []
 
 
+def valid(state: Mapping[str, Any], conversation: Conversation) -> Mapping[str, Any]:
+    """The last summary, or the one before where messages that it covers are gone."""
+    front = state.get("front")
+    is_whole = not front or conversation.front(conversation.place(state["start"])) == front
+    return state if is_whole else cast("Mapping[str, Any]", state["kept"])
+
+
+def covered(conversation: Conversation, done: int, start: int) -> Block:
+    """The messages of these blocks; of turns that are over none that their thread does not keep."""
+    over = start <= conversation.began
+    return [one for block in conversation.blocks[done:start] for one in block if not (over and is_transient(one))]
+
+
+def lasting(state: Mapping[str, Any], conversation: Conversation, done: int) -> Mapping[str, Any]:
+    """The last summary that covers nothing of the running turn, where what is summed up begins at block `done`."""
+    if done > conversation.began:
+        return cast("Mapping[str, Any]", state["kept"])
+    known = valid(state, conversation)
+    return {"start": known["start"], "summary": known["summary"]} if done else {}
+
+
+def kept_as(summary: str, start: int, conversation: Conversation, before: Mapping[str, Any]) -> dict[str, Any]:
+    """The state with a summary of what is in front of block `start`; `before` is the one to fall back on."""
+    is_open = start > conversation.began
+    front, kept = (conversation.front(start), before) if is_open else ("", {})
+    return {"start": conversation.id_at(start), "summary": summary, "front": front, "kept": dict(kept)}
+
+
 class Summarise(Filter):
-    """The summary is the filter's state: its text, and the id of the first message that is not in it."""
+    """The summary is the filter's state: its text, and the id of the first message that is not in it.
+
+    One that covers a part of the running turn has what the thread may not keep of it: answers that are rejected, the
+    feedback on them, what is shown for that turn only. So it holds as long as all that it covers is there, by the
+    digest `front`, and the one before, `kept`, from then on.
+    """
 
     scope = "thread"
 
@@ -67,15 +102,15 @@ class Summarise(Filter):
         """Put the summary in the place of what it sums up."""
         if request.aside:
             return next(request)
-        conversation = Conversation.of(request.messages)
-        done = conversation.place(state.get("start"))
-        summary: str = state["summary"] if done else ""
-        start = self._bounds.start(conversation, state.get("start"), request.model, shown_as(summary))
-        if start > done:
-            more = [message for block in conversation.blocks[done:start] for message in block]
-            if text := self._written(summary, more, request, next):
-                done, summary = start, text
-                state.update(start=conversation.id_at(start), summary=summary)
+        conversation = Conversation.of(request.messages, current_frame.get().run.asked)
+        known = valid(state, conversation)
+        done = conversation.place(known.get("start"))
+        summary: str = known["summary"] if done else ""
+        start = self._bounds.start(conversation, known.get("start"), request.model, shown_as(summary))
+        if start > done and (text := self._written(summary, covered(conversation, done, start), request, next)):
+            before = lasting(state, conversation, done)
+            done, summary = start, text
+            state.update(kept_as(summary, start, conversation, before))
         shown: Sequence[BaseMessage] = [*conversation.lead, *shown_as(summary), *conversation.since(done)]
         return next(request.replace(messages=shown) if done else request)
 
@@ -107,6 +142,6 @@ def summarise(
     The rest is the share `keep` of the maximum, cut as by `trim`. The summary is written by `model` (by default the
     agent's), once: it is kept with the thread, and written anew, from the old one and what came behind it, when the
     conversation is too long again. That call passes the filters inside of this one, and counts into usage and limits;
-    it is not streamed. Where it fails, the model reads the whole conversation. Raises ConfigurationError.
+    it is not streamed. Where it fails, the model reads all that came behind the last one. Raises ConfigurationError.
     """
     return Summarise(name, model, prompt, Bounds(max_messages, max_tokens, keep, count))

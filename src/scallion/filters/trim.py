@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from scallion.filters.filter import Filter
+from scallion.filters.journal import current_frame
 from scallion.filters.windows import Bounds, Conversation, Count
 from scallion.values import ChatReply, ChatRequest
 
@@ -24,7 +25,7 @@ class Trim(Filter):
         """Show the window."""
         if request.aside:
             return next(request)
-        conversation = Conversation.of(request.messages)
+        conversation = Conversation.of(request.messages, current_frame.get().run.asked)
         start = self._bounds.start(conversation, state.get("start"), request.model, ())
         if start and (id := conversation.id_at(start)) != state.get("start"):
             state.update(start=id)
@@ -45,9 +46,9 @@ def trim(
     What is over is cut to the share `keep` of the maximum, and the cut stays where it is until the rest is too long
     again: until then the provider's prompt cache holds. A call is never parted from its results, the window begins with
     a person, and the question of the turn and the last message are always in it, even if they alone are too long.
-    Leading system messages stay, and are not among `max_messages`. `count(messages) -> int` counts tokens; by default
-    the model does (that of Anthropic asks the provider), and where it has no counter or that fails they are estimated
-    by `count_tokens_approximately` of langchain-core.
+    That question is what the turn was given. Leading system messages stay, and are not among `max_messages`.
+    `count(messages) -> int` counts tokens; by default the model does (that of Anthropic asks the provider), and
+    where it has no counter or that fails they are estimated by `count_tokens_approximately` of langchain-core.
     Raises ConfigurationError.
     """
     return Trim(name, Bounds(max_messages, max_tokens, keep, count))

@@ -7,9 +7,10 @@ keep it cached. So a window that is too long is cut to a share of its maximum, a
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
@@ -20,6 +21,7 @@ from langchain_core.messages.utils import count_tokens_approximately
 
 from scallion.bridge import awaited, wait, waits_on_loop
 from scallion.errors import ConfigurationError
+from scallion.history import is_transient
 
 log = logging.getLogger("scallion.filters")
 Block = list[BaseMessage]
@@ -55,23 +57,28 @@ def _whole(group: Block) -> Block:
 
 @dataclass(frozen=True)
 class Conversation:
-    """A conversation as blocks behind its leading system messages; `question` are those with which the turn began."""
+    """A conversation as blocks behind its leading system messages; those of the turn are there from `began` on.
+
+    `question` is what it answers: the last messages of the person that are of the turn.
+    """
 
     lead: Block
     blocks: list[Block]
     question: range
+    began: int
 
     @classmethod
-    def of(cls, messages: Sequence[BaseMessage]) -> Conversation:
-        """The conversation of these messages."""
+    def of(cls, messages: Sequence[BaseMessage], asked: Collection[str | None] = ()) -> Conversation:
+        """The conversation of these messages; the turn was given those whose ids are `asked`, where that is known."""
         lead = list(takewhile(lambda one: isinstance(one, SystemMessage), messages))
         found = blocks(messages[len(lead) :])
         human = [isinstance(block[0], HumanMessage) for block in found]
         stop = len(human) - human[::-1].index(True) if any(human) else 0
+        began = next((place for place, block in enumerate(found) if block[0].id in asked), None)
         start = stop
-        while start and human[start - 1]:
+        while start > (began or 0) and human[start - 1]:
             start -= 1
-        return cls(lead, found, range(start, stop))
+        return cls(lead, found, range(start, stop), start if began is None else began)
 
     def begin(self, start: int) -> int:
         """Where a window really begins that is to begin at block `start`: with a person, or behind the question."""
@@ -84,15 +91,22 @@ class Conversation:
     def since(self, start: int) -> Block:
         """What is read from block `start` on; the question of the turn is always in it."""
         asked = self.blocks[self.question.start : self.question.stop] if start >= self.question.stop else []
-        return [message for block in asked + self.blocks[self.begin(start) :] for message in block]
+        return [message for block in asked + self.blocks[start:] for message in block]
 
     def place(self, id: str | None) -> int:
-        """The block that begins with this message; the first one where there is none."""
-        return next((place for place, block in enumerate(self.blocks) if id and block[0].id == id), 0)
+        """The block with that id, or what is shown in front of it for its turn; the first one where there is none."""
+        found = next((place for place, block in enumerate(self.blocks) if id and block[0].id == id), 0)
+        while found and is_transient(self.blocks[found - 1][0]):
+            found -= 1
+        return found
 
     def id_at(self, place: int) -> str | None:
-        """The id of the message with which that block begins."""
-        return self.blocks[place][0].id if place < len(self.blocks) else None
+        """The id by which `place` finds that block again: of the first message from there on that the thread keeps."""
+        return next((block[0].id for block in self.blocks[place:] if not is_transient(block[0])), None)
+
+    def front(self, place: int) -> str:
+        """What tells the blocks in front of that one from others: a digest of their ids."""
+        return hashlib.sha256("\0".join(str(block[0].id) for block in self.blocks[:place]).encode()).hexdigest()
 
     def cut(self, fits: Callable[[Block], bool]) -> int:
         """The first block from which on all fits; the last one where nothing does, so that there is always something.
@@ -100,7 +114,7 @@ class Conversation:
         Asks as often as a bisection does: a counter may be a request to the provider.
         """
         last = max(len(self.blocks) - 1, 0)
-        return bisect_left(range(last), True, key=lambda place: fits(self.since(place)))
+        return bisect_left(range(last), True, key=lambda place: fits(self.since(self.begin(place))))
 
 
 @dataclass(frozen=True)
@@ -126,7 +140,10 @@ class Bounds:
             raise ConfigurationError(f"filter {name!r}: count is a function that gives the tokens of messages")
 
     def start(self, conversation: Conversation, before: str | None, model: Any, front: Sequence[BaseMessage]) -> int:
-        """The block at which the window starts: where it did before, as long as that fits. `front` stands before it."""
+        """The block at which the window starts: where it did before, as long as that fits.
+
+        `front` stands before it; where nothing does, it begins with a person.
+        """
         count = self.count or Counter(model)
 
         def fits(shown: Block, share: float = self.keep) -> bool:
@@ -136,9 +153,11 @@ class Bounds:
             return self.max_tokens is None or awaited(count(whole)) <= self.max_tokens * share
 
         start = conversation.place(before)
-        if not fits(conversation.since(start), 1):
-            start = max(start, conversation.cut(fits))
-        return conversation.begin(start)
+        if not front:
+            start = conversation.begin(start)
+        if fits(conversation.since(start), 1):
+            return start
+        return conversation.begin(max(start, conversation.cut(fits)))
 
 
 class Counter:

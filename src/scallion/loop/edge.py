@@ -123,6 +123,7 @@ class Edge:
             clock=budget,
             prompts=budget.prompts,
             leading=here.leading,
+            asked=here.asked,
         )
 
 

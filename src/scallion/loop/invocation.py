@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -53,6 +53,8 @@ class Invocation:
     owner: str | None = None
     user: str | None = None
     env: Any = None
+    asked: Collection[str | None] = ()
+    """The ids of the messages that the turn was given; none where they are not known any more."""
     prompts: Sequence[SystemMessage] = ()
     """System prompts of this call, behind the agent's; never stored."""
     leading: Sequence[SystemMessage] = ()

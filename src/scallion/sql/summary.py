@@ -14,6 +14,8 @@ LOOKED_AT = 200
 """How many messages from either end are looked at for a text: a row must not cost more with every message."""
 AGENTS = ("agent", "lc_agent_name")
 """Where the metadata has the agent's name: ours, and that of `create_agent`."""
+TRANSIENT = "scallion_transient"
+"""What a message that the thread will not keep has among its `additional_kwargs`."""
 COUNTERS = "counters_since_delta_snapshot"
 """Where the metadata has the DeltaChannels whose values are not in the checkpoint."""
 
@@ -30,10 +32,11 @@ def of(values: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, Any]
 
 def told(messages: Sequence[Any]) -> dict[str, Any]:
     """The columns that follow from the messages."""
-    asked = (one for one in islice(messages, LOOKED_AT) if role(one) in ("human", "user"))
+    asked = (one for one in islice(messages, LOOKED_AT) if role(one) in ("human", "user") and not _is_transient(one))
+    last = (one for one in islice(reversed(messages), LOOKED_AT) if not _is_transient(one))
     return {
         "message_count": len(messages),
-        "preview": _first(islice(reversed(messages), LOOKED_AT)),
+        "preview": _first(last),
         "title": _first(asked),
     }
 
@@ -107,6 +110,13 @@ def _content(message: Any) -> Any:
     if _is_pair(message):
         return message[1]
     return message.get("content") if isinstance(message, Mapping) else getattr(message, "content", "")
+
+
+def _is_transient(message: Any) -> bool:
+    """Whether the message is for the model of the running turn only, as passages that were looked up."""
+    name = "additional_kwargs"
+    found = message.get(name) if isinstance(message, Mapping) else getattr(message, name, None)
+    return isinstance(found, Mapping) and bool(found.get(TRANSIENT))
 
 
 def role(message: Any) -> str | None:
