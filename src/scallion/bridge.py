@@ -90,6 +90,15 @@ def awaited(value: Any) -> Any:
     return wait(value) if inspect.isawaitable(value) else value
 
 
+def is_cancelled() -> bool:
+    """Whether the running task is being cancelled: any other CancelledError is a failure of what was called."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no loop runs
+        return False
+    return task is not None and task.cancelling() > 0
+
+
 def sleep(seconds: float) -> None:
     """Wait in either kind of run, without blocking a running loop."""
     if in_greenlet():

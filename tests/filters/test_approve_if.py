@@ -138,6 +138,46 @@ def test_behind_a_gate_for_people_it_judges_what_they_edited(drive: Drive, memor
     assert desk.ran == []
 
 
+def test_a_predicate_that_was_cancelled_denies(drive: Drive, colour: str, caplog: Any) -> None:
+    """What it waited for was cancelled: the turn was not."""
+
+    def cancelled(one: Any) -> bool:
+        raise asyncio.CancelledError
+
+    desk = Vault()
+    result, _ = drive(agent(coloured(colour, cancelled), call("refund", order=1), desk=desk)).start("go")
+    assert (desk.ran, result.answer) == ([], "done")
+    assert "CancelledError" in caplog.text
+
+
+async def test_a_turn_that_is_cancelled_meanwhile_is() -> None:
+    """And nothing runs."""
+    asked, desk = asyncio.Event(), Vault()
+
+    async def slow(one: Any) -> bool:
+        asked.set()
+        await asyncio.sleep(9)
+        return True
+
+    turn = asyncio.ensure_future(agent(slow, call("refund", order=1), desk=desk).ainvoke("go"))
+    await asked.wait()
+    turn.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await turn
+    assert desk.ran == []
+
+
+def test_what_cannot_take_the_call_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"'gate': predicate\(\) cannot take \(call\)"):
+        filters.approve_if(lambda: True, name="gate")  # type: ignore[misc, arg-type]
+    with pytest.raises(ConfigurationError, match=r"'gate': when\(\) cannot take \(call\)"):
+        filters.approval(when=lambda: True, name="gate")  # type: ignore[misc, arg-type]
+    with pytest.raises(ConfigurationError, match="'gate': when is a function"):
+        filters.approval(when=True, name="gate")  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="'gate': policies is a mapping"):
+        filters.approval(["slow"], name="gate")  # type: ignore[arg-type]
+
+
 def test_what_cannot_be_called_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"'gate'.*predicate"):
         filters.approve_if(True, name="gate")  # type: ignore[arg-type]

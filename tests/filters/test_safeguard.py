@@ -382,6 +382,7 @@ def test_a_refusal_passes_the_token_transforms(drive: Drive) -> None:
         ({"words": ["a", 3]}, "words are texts"),
         ({"words": ["a"], "scope": "all"}, "scope"),
         ({"classifier": "model"}, "classifier"),
+        ({"classifier": lambda: True}, r"classifier\(\) cannot take \(text\)"),
         ({"words": ["a"], "failure_response": ""}, "failure_response"),
     ],
 )

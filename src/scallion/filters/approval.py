@@ -8,7 +8,7 @@ from typing import Any
 from scallion.approvals.policy import Policy
 from scallion.errors import ConfigurationError
 from scallion.filters.clearance import RAN, decided, refusal, refused, with_notice
-from scallion.filters.filter import Filter
+from scallion.filters.filter import Filter, check_takes
 from scallion.filters.pausing import ask_about, verdicts_here, was_asked
 from scallion.filters.standing import remember, ruled, ruled_before
 from scallion.filters.verdicts import RUNS, Verdicts
@@ -98,6 +98,12 @@ def approval(
     None for what `default` says. `default`: for all other tools (True gates them all). With none of the three, tools
     marked `sensitive` are gated.
     """
+    if policies is not None and not isinstance(policies, Mapping):
+        raise ConfigurationError(f"filter {name!r}: policies is a mapping by tool name, not {type(policies).__name__}")
+    if when is not None and not callable(when):
+        raise ConfigurationError(f"filter {name!r}: when is a function of the call, not {type(when).__name__}")
+    if when is not None:
+        check_takes(name, "when", when, "call")
     return Approval(policies, when, default, name)
 
 

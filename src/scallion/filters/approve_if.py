@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import json
 import logging
@@ -10,9 +11,9 @@ from typing import Any
 
 from langchain_core.messages import ToolMessage
 
-from scallion.bridge import awaited
+from scallion.bridge import awaited, is_cancelled
 from scallion.errors import ConfigurationError
-from scallion.filters.filter import Filter
+from scallion.filters.filter import Filter, check_takes
 from scallion.values import ToolReply, ToolRequest
 
 Predicate = Callable[[dict[str, Any]], Any]
@@ -49,7 +50,9 @@ class ApproveIf(Filter):
         try:
             verdict = self._predicate(call)
             verdict = awaited(verdict)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and is_cancelled():
+                raise
             log.warning("the predicate of filter %r failed, so the call is denied: %s", self.name, type(error).__name__)
             return False
         if not isinstance(verdict, bool):
@@ -68,4 +71,5 @@ def approve_if(predicate: Predicate, *, name: str = "approve_if") -> Filter:
         raise ConfigurationError(
             f"filter {name!r}: predicate is a function of the call, not {type(predicate).__name__}"
         )
+    check_takes(name, "predicate", predicate, "call")
     return ApproveIf(predicate, name)

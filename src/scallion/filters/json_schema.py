@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -27,8 +28,10 @@ class Schema:
         from jsonschema.validators import validator_for
 
         self.json_schema = schema
-        kind = validator_for(schema, default=Draft202012Validator)
         known = _registry(registry)
+        _check_data(schema, "a JSON Schema")
+        _check_dialect(schema, known)
+        kind = validator_for(schema, default=Draft202012Validator)
         _check_schema(kind, schema)
         _check_references(schema, known)
         checker = kind.FORMAT_CHECKER if check_formats else None
@@ -58,6 +61,8 @@ def _registry(given: Any) -> Registry[Any]:
         return known.combine(given)
     if given is not None and not isinstance(given, Mapping):
         raise ConfigurationError(f"registry is a referencing.Registry or schemas by URI, not {type(given).__name__}")
+    for uri, schema in (given or {}).items():
+        _check_data(schema, f"the schema of {uri!r} in registry")
     return known.with_resources((uri, _resource(schema)) for uri, schema in (given or {}).items())
 
 
@@ -68,11 +73,28 @@ def _resource(schema: Any) -> Resource[Any]:
     return Resource.from_contents(schema, default_specification=DRAFT202012)
 
 
+def _check_data(schema: Any, what: str) -> None:
+    if not isinstance(schema, Mapping | bool):
+        raise ConfigurationError(f"{what} is a mapping or a bool, not {type(schema).__name__}")
+    try:
+        same = json.loads(json.dumps(schema)) == schema
+    except RecursionError:
+        raise ConfigurationError(f"{what} is nested too deeply") from None
+    except (TypeError, ValueError):
+        same = False
+    if not same:
+        raise ConfigurationError(f"{what} is JSON data: mappings by text, lists, texts, numbers, bools and None")
+
+
+def _check_dialect(schema: JSONSchema, registry: Registry[Any]) -> None:
+    dialect = schema.get("$schema", "") if isinstance(schema, Mapping) else ""
+    if not isinstance(dialect, str) or (dialect and dialect not in registry):
+        raise ConfigurationError(f"the schema is of a dialect that is not known: $schema is {dialect!r}")
+
+
 def _check_schema(kind: Any, schema: Any) -> None:
     from jsonschema import SchemaError
 
-    if not isinstance(schema, Mapping | bool):
-        raise ConfigurationError(f"a JSON Schema is a mapping or a bool, not {type(schema).__name__}")
     try:
         kind.check_schema(schema)
     except SchemaError as error:

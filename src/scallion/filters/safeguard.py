@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 
 from scallion.bridge import awaited
 from scallion.errors import ConfigurationError
-from scallion.filters.filter import Filter
+from scallion.filters.filter import Filter, check_takes
 from scallion.filters.journal import current_frame
 from scallion.filters.texts import texts
 from scallion.filters.words import finder
@@ -127,6 +127,8 @@ def safeguard(
         raise ConfigurationError(f"filter {name!r}: classifier is a function of a text, not {classifier!r}")
     if not isinstance(failure_response, str) or not failure_response:
         raise ConfigurationError(f"filter {name!r}: failure_response is a text that is not empty")
+    if classifier is not None:
+        check_takes(name, "classifier", classifier, "text")
     kind = InputSafeguard if scope == "new" else Safeguard
     return kind(given, failure_response, case_sensitive, classifier, name)
 

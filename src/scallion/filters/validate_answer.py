@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
 from scallion.bridge import awaited
 from scallion.errors import ConfigurationError
-from scallion.filters.filter import Filter
+from scallion.filters.filter import Filter, check_takes
 from scallion.filters.revision import Revision, Verdict
 from scallion.values import Completed
 
@@ -33,16 +32,11 @@ def takes_result(check: Check, name: str) -> bool:
     if not callable(check):
         raise ConfigurationError(f"filter {name!r}: check is a function of the answer, not {type(check).__name__}")
     try:
-        signature = inspect.signature(check)
-    except ValueError:  # a builtin that does not tell
-        return False
-    for arguments in (1, 2):
-        try:
-            signature.bind(*[None] * arguments)
-        except TypeError:
-            continue
-        return arguments == 2
-    raise ConfigurationError(f"filter {name!r}: check{signature} cannot take (answer) or (answer, result)")
+        check_takes(name, "check", check, "answer")
+    except ConfigurationError:
+        check_takes(name, "check", check, "answer", "result")
+        return True
+    return False
 
 
 def validate_answer(
