@@ -273,6 +273,36 @@ def test_a_break_in_the_output_takes_the_place_of_the_answer(drive: Drive, skip:
     assert not events or delivered(events) == answer
 
 
+def test_an_answer_that_skips_output_filters_skips_those_of_its_turn_only(drive: Drive) -> None:
+    """The message is stored with its mark: neither a hook that makes an answer of it nor a model passes by it."""
+
+    def stops(conversation: Any) -> None:
+        if "bad" in conversation.message:
+            break_with("no", skip_output=True)
+
+    @filters.after_chat
+    def as_before(reply: Any, state: Any, request: Any) -> Any:
+        last = next((one for one in reversed(request.messages) if one.type == "ai"), reply.message)
+        kept = {"content": reply.message.content, "id": reply.message.id}
+        return reply.replace(message=last.model_copy(update=kept))
+
+    model = ScriptedModel([AIMessage("first", response_metadata={"skip_output": True}), "second"])
+    onion = [filter_output(louder), filter_input(stops), as_before]
+    agent = drive(Agent(model, filters=onion, checkpointer=InMemorySaver()))
+    assert [agent.start(text, thread="t")[0].answer for text in ("q", "bad", "q")] == ["FIRST", "no", "SECOND"]
+
+
+def test_an_answer_that_skips_output_filters_skips_them_over_a_pause(drive: Drive) -> None:
+    @filters.after_turn
+    def asks_first(result: Any) -> None:
+        pause("ok?")
+
+    onion = [filter_output(louder), asks_first, filter_input(ends("no", skip_output=True))]
+    agent = drive(Agent(ScriptedModel([]), filters=onion, checkpointer=InMemorySaver()))
+    assert isinstance(agent.start("q", thread="t")[0], Paused)
+    assert agent.resume("t", respond("yes"))[0].answer == "no"
+
+
 def test_an_answer_that_ended_the_turn_is_not_validated_and_asked_for_again() -> None:
     """Seed defect 23, also where the check stands outside."""
     judged: list[str] = []

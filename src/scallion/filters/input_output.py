@@ -25,7 +25,7 @@ from scallion.history import with_final
 from scallion.values import Completed, TurnRequest
 
 UNFILTERED = "skip_output"
-"""The mark of an answer that output filters leave as it is."""
+"""The mark of an answer that output filters leave as it is; it names the turn, which no model knows."""
 
 
 class Editor(Filter):
@@ -99,7 +99,7 @@ class OutputFilter(Editor):
     def around_turn(self, request: TurnRequest, state: Any, next: Any) -> Completed:
         """The turn's result, edited."""
         result: Completed = next(request)
-        if result.message.response_metadata.get(UNFILTERED):
+        if result.message.response_metadata.get(UNFILTERED) == _turn_id():
             return result
         conversation = OutputConversation(with_final(result.messages, result.message), _given(request))
         stopped = self.edit(conversation, state)
@@ -117,8 +117,14 @@ def _given(request: TurnRequest) -> list[BaseMessage]:
     return list(request.messages if run.given is None else run.given)
 
 
+def _turn_id() -> str:
+    """The name of the turn that runs; a chain without an agent is of none."""
+    id: str = getattr(current_frame.get().run.extra, "id", UNFILTERED)
+    return id
+
+
 def _marked(answer: AIMessage, stopped: Break) -> AIMessage:
-    mark = {UNFILTERED: True} if stopped.skip_output else {}
+    mark = {UNFILTERED: _turn_id()} if stopped.skip_output else {}
     return final(answer.model_copy(update={"response_metadata": {**answer.response_metadata, **mark}}))
 
 
