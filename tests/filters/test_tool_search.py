@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -58,6 +58,13 @@ async def get_weather(city: str) -> str:
 
 
 TOOLS = [refund_order, send_email, get_weather]
+
+
+class SlowIndex:
+    """An index that would have to be awaited."""
+
+    async def search(self, query: str, limit: int) -> list[str]:
+        return []
 
 
 @pytest.fixture(autouse=True)
@@ -385,6 +392,15 @@ def test_a_regex_tool_says_what_it_expects() -> None:
         ({"always_include": "send_email"}, "into brackets"),
         ({"tools": [*TOOLS, send_email]}, "two tools are named 'send_email'"),
         ({"tools": "send_email"}, "a list of tools"),
+        ({"max_results": True}, "at least 1, not True"),
+        ({"index_options": 5}, "a mapping, not int"),
+        ({"always_include": 5}, "a list of names, not 5"),
+        ({"always_include": [[1]]}, "a list of names"),
+        ({"index": 5}, "not 5"),
+        ({"index": lambda entries: 5}, "int has no def search"),
+        ({"index": SlowIndex()}, "SlowIndex has no def search"),
+        ({"strict": "no"}, r"strict=...\) is True or False, not 'no'"),
+        ({"accumulate": 1}, "is True or False"),
         ({"tools": [3]}, r"tools\[0\] is not a tool but int"),
     ],
 )
@@ -392,6 +408,27 @@ def test_bad_parameters_are_refused(options: dict[str, Any], told: str) -> None:
     """Where they are given."""
     with pytest.raises(ConfigurationError, match=told):
         tool_search(**{"tools": TOOLS, **options})
+
+
+def test_of_names_that_differ_in_case_only_the_exact_one_is_meant() -> None:
+    made = [StructuredTool.from_function(refund_order, name=name) for name in ("getUser", "getuser", "GETUSER")]
+    search_tool, _ = tool_search(made, max_results=1)
+    for asked, found in [*((one.name, one.name) for one in made), ("GetUser", "getuser")]:
+        assert json.loads(search_tool.invoke({"query": asked})) == [found]
+
+
+def test_a_tool_whose_parameters_have_no_schema_is_found_by_its_description() -> None:
+    def odd(function: Callable[[int], int]) -> None:
+        """Map the numbers."""
+
+    search_tool, _ = tool_search([StructuredTool.from_function(odd), get_weather])
+    assert json.loads(search_tool.invoke({"query": "map numbers"})) == ["odd"]
+
+
+@pytest.mark.parametrize("index", ["keyword", "regex", "vector", "hybrid"])
+def test_half_a_character_in_a_query_is_no_failure(index: str) -> None:
+    search_tool, _ = tool_search(TOOLS, index=index)
+    assert isinstance(json.loads(search_tool.invoke({"query": "forecast \ud800"})), list)
 
 
 def test_nothing_is_put_into_the_system_prompt() -> None:

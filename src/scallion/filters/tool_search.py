@@ -13,7 +13,7 @@ from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool, StructuredTool
 
 from scallion.errors import ConfigurationError
-from scallion.filters.filter import Filter
+from scallion.filters.filter import Filter, is_async
 from scallion.filters.toolset import as_tool, tool_name
 from scallion.search import Entry, HybridIndex, KeywordIndex, RegexIndex, ToolIndex, VectorIndex, entry
 from scallion.search.words import spaced
@@ -32,14 +32,19 @@ EXPECTS = "What you want to do, in a few words."
 _IDENTIFIER = re.compile(r"\w[\w.:/-]*")
 
 
-def named_in(query: str, by_folded: Mapping[str, str]) -> list[str]:
-    """The names that the query says exactly, as a whole or as identifiers in it; they are given by their folded form.
+def spellings(names: Sequence[str]) -> dict[str, str]:
+    """The name that is meant by each spelling: the exact one, and the folded one where it is no other tool's name."""
+    return {**{name.casefold(): name for name in reversed(names)}, **{name: name for name in names}}
+
+
+def named_in(query: str, by_spelling: Mapping[str, str]) -> list[str]:
+    """The names that the query says exactly, as a whole or as identifiers in it, whatever their case.
 
     An identifier has more parts than one: a tool named `search` is not meant by each query that says "search".
     """
     identifiers = (part.rstrip(".:/-") for part in _IDENTIFIER.findall(query))
     said = [query.strip("\"'` \n"), *(one for one in identifiers if " " in spaced(one))]
-    found = [by_folded.get(one.casefold()) for one in said]
+    found = [by_spelling.get(one) or by_spelling.get(one.casefold()) for one in said]
     return [name for name in dict.fromkeys(found) if name is not None]
 
 
@@ -155,7 +160,8 @@ class MakeToolSearch:
         names = [one.name for one in entries]
         always = _named(always_include)
         _check(names, max_results, tool_name, always)
-        made_index = _index(index, dict(index_options or {}), entries)
+        _check_flags(accumulate=accumulate, strict=strict)
+        made_index = _checked(_index(index, _options(index_options), entries))
         search = _search_tool(tool_name, made_index, names, max_results)
         return search, ToolSearch(name, made, search, frozenset(names) - always, accumulate, strict)
 
@@ -172,13 +178,36 @@ def _listed(tools: Any) -> Sequence[Any]:
 def _named(names: Any) -> frozenset[str]:
     if isinstance(names, str):
         raise ConfigurationError(f"tool_search(always_include=...) is a list of names: put {names!r} into brackets")
-    return frozenset(names)
+    named = list(names) if isinstance(names, Iterable) else [names]
+    if not all(isinstance(name, str) for name in named):
+        raise ConfigurationError(f"tool_search(always_include=...) is a list of names, not {names!r}")
+    return frozenset(named)
+
+
+def _options(options: Any) -> dict[str, Any]:
+    if options is not None and not isinstance(options, Mapping):
+        raise ConfigurationError(f"tool_search(index_options=...) is a mapping, not {type(options).__name__}")
+    return dict(options or {})
+
+
+def _check_flags(**flags: Any) -> None:
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise ConfigurationError(f"tool_search({name}=...) is True or False, not {value!r}")
+
+
+def _checked(index: Any) -> ToolIndex:
+    search = getattr(index, "search", None)
+    if not callable(search) or is_async(search):
+        told = f"tool_search(index=...): {type(index).__name__} has no def search(query, limit)"
+        raise ConfigurationError(told)
+    return cast("ToolIndex", index)
 
 
 def _check(names: Sequence[str], max_results: Any, search_name: Any, always: frozenset[str]) -> None:
     if twice := [name for name, times in Counter(names).items() if times > 1]:
         raise ConfigurationError(f"tool_search(tools): two tools are named {twice[0]!r}")
-    if not isinstance(max_results, int) or max_results < 1:
+    if isinstance(max_results, bool) or not isinstance(max_results, int) or max_results < 1:
         raise ConfigurationError(f"tool_search(max_results=...) is at least 1, not {max_results!r}")
     if not isinstance(search_name, str) or not search_name or search_name in names:
         raise ConfigurationError(f"tool_search(tool_name=...) is a name that no other tool has, not {search_name!r}")
@@ -203,13 +232,14 @@ def _index(index: Any, options: dict[str, Any], entries: list[Entry]) -> ToolInd
 
 
 def _search_tool(name: str, index: ToolIndex, names: Sequence[str], limit: int) -> BaseTool:
-    by_folded = {name.casefold(): name for name in names}
+    by_spelling = spellings(names)
     known = frozenset(names)
 
     def search(query: Any = None, **ignored: Any) -> tuple[str, list[str]]:
         if not isinstance(query, str) or not query.strip():
             return "[]", []
-        hits = [*named_in(query, by_folded), *(index.search(query, limit) or ())]
+        query = query.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # half a character is none
+        hits = [*named_in(query, by_spelling), *(index.search(query, limit) or ())]
         found = [hit for hit in dict.fromkeys(hits) if hit in known][:limit]
         return json.dumps(found, ensure_ascii=False), found
 

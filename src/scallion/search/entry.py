@@ -57,7 +57,12 @@ def check_score(name: str, value: Any) -> float:
 
 def _schema(tool: Any) -> Any:
     schema = tool.tool_call_schema
-    return schema if isinstance(schema, Mapping) else schema.model_json_schema()
+    if isinstance(schema, Mapping):
+        return schema
+    try:
+        return schema.model_json_schema()
+    except Exception:  # pydantic's errors, and those of a type's own schema: it may still be found by its description
+        return None
 
 
 def _texts(schema: Any) -> Iterator[str]:
