@@ -327,6 +327,7 @@ class Agent:
         marker, account = head.marker or {}, head.values.get("loop") or {}
         turn_id = marker.get("id") or account.get("turn") or str(here.turn)
         config["metadata"] = here.go_on(head.metadata, config["metadata"])
+        here.raised = None if resumption.answers else account.get("failure", {}).get("key")
         here.spent_before = account.get("counts", {}).get("seconds", 0.0)
         context = here.context(head.values, turn_id)
         request = TurnRequest(marker.get("request") or [], resume=why, context=context)

@@ -428,16 +428,18 @@ def guarded(saver: Any, *replies: Any, **parts: Any) -> Agent:
 BATCH = (call("send", "c1"), call("look", "c2"))
 
 
-def test_a_call_that_failed_beside_a_pause_fails_the_turn_when_that_is_over(drive: Drive, any_saver: Any) -> None:
-    """In whatever process: the turn does not go on as if nothing had been, not on a second try either."""
+@pytest.mark.parametrize("again", [True, False])
+def test_a_call_that_failed_beside_a_pause_fails_the_turn_when_that_is_over(
+    drive: Drive, any_saver: Any, again: bool
+) -> None:
+    """In whatever process; then the thread takes a message, or goes on by itself with what the model is told."""
     paused, _ = drive(guarded(any_saver, asks(*BATCH))).start("go", thread="t")
     assert isinstance(paused, Paused)
     agent = guarded(any_saver, "answer")
-    for decision in (approve(), None):
-        with pytest.raises(Blocked) as caught:
-            drive(agent).resume("t", decision)
-        assert (caught.value.guard, caught.value.findings) == ("guard", {"found": 1})
-    done, _ = drive(agent).start("something else", thread="t")  # the thread takes a message
+    with pytest.raises(Blocked) as caught:
+        drive(agent).resume("t", approve())
+    assert (caught.value.guard, caught.value.findings) == ("guard", {"found": 1})
+    done, _ = drive(agent).resume("t") if again else drive(agent).start("something else", thread="t")
     assert done.answer == "answer"
     assert_valid(done.messages)
     assert results(done.messages)["c2"] == "not allowed"

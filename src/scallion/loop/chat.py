@@ -65,9 +65,8 @@ class ChatNode:
         if not account or account["turn"] != turn:
             account = new_account(turn, self._rules, account)
         budget = Budget(self._limits, account["counts"], here, self._prompts + tuple(here.prompts))
-        if failure := account.get(
-            "failure"
-        ):  # of one of several parallel calls: none is in the middle of its effect now
+        failure = account.get("failure")  # of a call in a batch: no sibling is in the middle of its effect now
+        if failure and failure["key"] != here.raised:
             raise recall(failure["key"]) or load_error(failure)
         if "limit" in account:
             raise budget.exceeded(account["limit"])

@@ -67,6 +67,8 @@ class Invocation:
     """Seconds that the turn was active in earlier calls."""
     lost: dict[str, float] = field(default_factory=dict)
     """Counts of nodes that failed, and so could not write them."""
+    raised: str | None = None
+    """The key of a failure of a tool call that failed the turn before; it goes on now."""
     cancelled: bool = False
     is_resumed: bool = False
     began_by: str | None = None

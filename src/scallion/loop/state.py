@@ -96,7 +96,7 @@ def account_reducer(rules: StateRules) -> Callable[[Any, Any], dict[str, Any]]:
         counts = dict(account["counts"])
         for name, value in step["counts"].items():
             counts[name] = max(counts.get(name, 0), value) if name == "seconds" else counts.get(name, 0) + value
-        if "states" in step:  # a turn hook begins again: what failed before has been raised
+        if "calls" not in step and "limit" not in step:  # not of a tool: what failed before has been raised
             account = {name: value for name, value in account.items() if name != "failure"}
         states = step.get("states") or account["filters"]
         folded = {
