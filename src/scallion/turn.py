@@ -219,6 +219,7 @@ class TurnRunner:
             extra=turn,
             bound={"around": list(self._path)},
             means=self._lending.to(turn),
+            history=turn.base or (),
             added=turn.added,
         )
         run.rewritten = frozenset(saved.get("rewritten", ())) if saved else run.rewritten

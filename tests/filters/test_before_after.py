@@ -19,6 +19,7 @@ from tests.filters.hooks import BEFORE_AND_AFTER, noting, of_colour
 from scallion import (
     Agent,
     ChatReply,
+    ChatRequest,
     Completed,
     ConfigurationError,
     Filter,
@@ -426,3 +427,59 @@ def test_on_a_resume_a_hook_before_runs_again_as_all_code_before_next_does(drive
     agent, _, _ = desk_agent(onion, saver=InMemorySaver())
     drive(agent).finish("go", thread="t")
     assert notes == ["before_turn a", "before_turn a", "after_turn a"]
+
+
+@pytest.mark.parametrize("said", [end_turn("No."), replace_answer("No.")], ids=["end_turn", "replace_answer"])
+def test_a_turn_that_a_hook_ends_has_its_history(drive: Drive, said: Any) -> None:
+    """As any other turn: for the result and for output filters, and the thread is what it was."""
+    seen: list[list[str]] = []
+
+    @filters.before_turn
+    def late(request: Any) -> Any:
+        return said if request.messages[-1].text == "late" else None
+
+    @filters.filter_input
+    def bad(conversation: Any) -> None:
+        if conversation.message == "bad":
+            filters.break_with("No.")
+
+    @filters.filter_output
+    def output(conversation: Any) -> None:
+        seen.append([one.text for one in conversation.output])
+
+    agent = Agent(ScriptedModel(["one", "two"]), filters=[output, late, bad], checkpointer=InMemorySaver())
+    driven, whole = drive(agent), []
+    for text, answer in [("hello", "one"), ("late", "No."), ("bad", "No."), ("again", "two")]:
+        whole += [text, answer]
+        result, _ = driven.start(text, thread="t")
+        assert [one.text for one in result.messages] == seen[-1] == whole
+        assert [text for _, text in heard(history(agent))] == whole
+
+
+def test_an_after_hook_may_update_its_state_on_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    @filters.after_chat(init={"n": 0})
+    def count(reply: Any, state: Any) -> Any:
+        return None, {"n": state["n"] + 1}
+
+    def model(request: Any) -> ChatReply:
+        raise ZeroDivisionError
+
+    chain = compose([count], "chat", model)
+    with pytest.raises(ZeroDivisionError):
+        chain(ChatRequest([HumanMessage("q")]))
+    assert (chain.filter_state["count"], caplog.messages) == ({"n": 1}, [])
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: filters.before_turn(may=5)(print), "may=... is a list of names, not 5"),
+        (lambda: filters.filter_input(foo=1)(print), "'print': @filter_input: .*'foo'"),
+        (lambda: filters.around_chat(foo=1)(print), "'print': @around_chat: .*'foo'"),
+        (lambda: replace_answer([5]), "not int"),
+        (lambda: Agent(ScriptedModel([]), filters=[filters.before_turn(name="")(print)]), "needs a name"),
+    ],
+)
+def test_what_a_decorator_cannot_work_with_is_refused(make: Any, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        make()

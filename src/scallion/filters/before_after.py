@@ -74,9 +74,12 @@ class Hook:
         return said
 
     def sees(self, error: Exception, state: Any, request: Any) -> None:
-        """Tell the hook that what it stands behind failed; nothing that it does keeps the error from going on."""
+        """Tell the hook that what it stands behind failed; it may update its state, and the error goes on."""
         try:
             said = awaited(self._function(*(error, state, request)[: self._taken]))
+            if type(said) is tuple and len(said) == 2 and isinstance(said[1], Mapping):
+                said, update = said
+                state.update(update)
         except Exception as failure:
             log.warning("%s failed on an error, which goes on: %s", self.place, type(failure).__name__)
         else:
@@ -118,6 +121,8 @@ def end(result: Completed, request: TurnRequest, next: Any) -> Completed:
     """End the turn with this result: hooks behind the turn see it, also those further inside, and nothing else runs."""
     frame = current_frame.get()
     frame.run.acted(frame.layer, "short_circuit")
+    if request.load_history:
+        result = result.replace(messages=[*frame.run.history, *result.messages])
     ended_turn: Completed = next(request.replace(ended=result))
     return ended_turn
 

@@ -258,7 +258,11 @@ def decorator(what: str, build: Callable[..., Filter], doc: str) -> Callable[...
 
     def decorate(function: Hook | None = None, /, *, name: str | None = None, **options: Any) -> Any:
         def make(function: Hook) -> Filter:
-            return build(function, name or getattr(function, "__name__", type(function).__name__), **options)
+            given = getattr(function, "__name__", type(function).__name__) if name is None else name
+            try:
+                return build(function, given, **options)
+            except TypeError as error:
+                raise ConfigurationError(f"filter {given!r}: @{what}: {error}") from error
 
         return make if function is None else make(function)
 

@@ -58,7 +58,7 @@ class Run:
     __slots__ = (
         *("added", "answers", "asked", "bound", "clock", "config", "emit", "extra", "fold", "free", "given"),
         *("lasting", "leading", "means", "path", "pausing", "prompts", "rewritten", "running", "states", "subject"),
-        *("verdicts", "watch", "wire"),
+        *("history", "verdicts", "watch", "wire"),
     )
 
     def __init__(
@@ -78,6 +78,7 @@ class Run:
         prompts: Sequence[BaseMessage] = (),
         leading: Sequence[BaseMessage] = (),
         means: Means | None = None,
+        history: Sequence[BaseMessage] = (),
         added: Callable[[Completed], Sequence[BaseMessage]] = attrgetter("messages"),
         asked: Collection[str | None] = (),
     ) -> None:
@@ -107,6 +108,8 @@ class Run:
         """Those of them that led the input of the turn: for a guard."""
         self.means = means
         """What the agent lends to filters around the turn."""
+        self.history = history
+        """What the thread held before the turn, for a turn that ends without the loop."""
         self.given: Sequence[Any] | None = None
         """What input filters made of the messages of the turn."""
         self.rewritten: frozenset[str] = frozenset()

@@ -79,6 +79,8 @@ def replace_answer(answer: str | list[Any] | BaseMessage) -> ReplaceAnswer:
     Before: the loop, the model or the tool is not called. After: its answer is replaced. The turn goes on: tool calls
     of a model's message stay, unless a whole message without them is given.
     """
+    for block in answer if isinstance(answer, list) else ():
+        _checked("replace_answer", block, str, dict)
     return ReplaceAnswer(_checked("replace_answer", answer, str, list, BaseMessage))
 
 
@@ -86,6 +88,8 @@ def allowed(place: Place, may: Iterable[str] | None, name: str) -> tuple[type[Sa
     """What the hook may say, of what its place allows; raises ConfigurationError for what it cannot do there."""
     if may is None:
         return tuple(VERBS[verb] for verb in MAY[place])
+    if not isinstance(may, Iterable):
+        raise ConfigurationError(f"filter {name!r}: may=... is a list of names, not {may!r}")
     verbs = (may,) if isinstance(may, str) else tuple(may)
     for verb in verbs:
         if verb not in MAY[place]:
