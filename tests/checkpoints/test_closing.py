@@ -36,7 +36,7 @@ GIVEN = {
     "decisions": {"a": {"type": "approve"}}, "key": bytes(32), "status": "cancelled", "exported": _exported(),
 }  # fmt: skip
 """What the methods are given; everything else is a name."""
-UNTOUCHED = {"close", "aclose", "for_owner", "with_allowlist", "get_next_version"}
+UNTOUCHED = {"close", "aclose", "for_owner", "with_allowlist", "get_next_version", "history", "is_history"}
 """Methods of a saver or inbox that ask no database."""
 servers = pytest.mark.parametrize("database", ["postgresql", "asyncpg", "mariadb", "asyncmy"], indirect=True)
 

@@ -241,4 +241,4 @@ def test_the_json_schema_test_suite() -> None:
         if (not lines) != fits or not all(": " in line for line in lines):
             wrong.append(name)
     assert wrong == []
-    assert passed >= 1293 + 114
+    assert passed >= 1400  # of 1,407 with the newest jsonschema

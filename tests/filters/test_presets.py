@@ -113,9 +113,9 @@ class TestLists:
             presets.production(retry_tools=wrong)
 
     def test_policies_are_by_name(self) -> None:
-        with pytest.raises(ConfigurationError, match=r"filter 'approval': policies are .* by the name of the tool"):
+        with pytest.raises(ConfigurationError, match=r"filter 'approval': policies is a mapping by tool name"):
             presets.human_in_loop(5)  # type: ignore[arg-type]
-        with pytest.raises(ConfigurationError, match="filter 'gate': when is a function of a call"):
+        with pytest.raises(ConfigurationError, match="filter 'gate': when is a function of the call"):
             filters.approval(when="refund", name="gate")  # type: ignore[arg-type]
 
 

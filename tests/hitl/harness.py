@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import StructuredTool
 from processes import processes
+from sqlalchemy import select
+from sqlalchemy.exc import OperationalError
 
 from scallion import Agent, SQLCheckpointer, filters
+from scallion.sql.engines import Database
 from scallion.testing import ScriptedModel
 
 WAIT = 30
@@ -82,6 +86,14 @@ class Elsewhere:
         if number == signal.SIGKILL:
             self.process.join(WAIT)
 
+    def freeze(self, saver: SQLCheckpointer) -> None:
+        """Stop the process where it is in no transaction: what that has locked would stay so until it goes on."""
+        self.signal(signal.SIGSTOP)
+        while not _is_free(saver.database):
+            self.signal(signal.SIGCONT)
+            time.sleep(0.02)
+            self.signal(signal.SIGSTOP)
+
     def end(self) -> str:
         """Let the tool go on; what became of the turn."""
         self.release.set()
@@ -94,6 +106,20 @@ class Elsewhere:
         self.process.kill()
         self.process.join(WAIT)
         self.process.close()
+
+
+def _is_free(database: Database) -> bool:
+    """Whether nobody has locked a session, or the whole file."""
+    try:
+        if database.is_sqlite:
+            with closing(sqlite3.connect(str(database.url.database), timeout=0.1)) as raw:
+                raw.execute("BEGIN IMMEDIATE")
+        else:
+            with database.engine.connect() as conn:
+                conn.execute(select(database.tables.sessions.c.thread).with_for_update(nowait=True)).all()
+    except (sqlite3.OperationalError, OperationalError):
+        return False
+    return True
 
 
 def _turn(url: str, message: str, seconds: float, colour: str, held: Any, release: Any, ends: Any) -> None:

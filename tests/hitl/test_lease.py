@@ -194,7 +194,7 @@ def test_a_killed_holder_of_another_machine_is_waited_for_until_its_lease_expire
 @colours
 def test_a_holder_that_was_frozen_past_its_expiry_writes_nothing(database: str, colour: str) -> None:
     with elsewhere(database, "go twice", seconds=1, colour=colour) as other, saver_on(database, 1) as saver:
-        other.signal(signal.SIGSTOP)
+        other.freeze(saver)
         agent = desk(saver)
         with pytest.raises(ThreadBusy):
             agent.invoke("mine", thread="t")

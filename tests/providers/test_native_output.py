@@ -22,7 +22,7 @@ in_every_mode = pytest.mark.parametrize("mode", MODES)
 SCHEMA = {
     "title": "Order",
     "type": "object",
-    "properties": {"order": {"type": "integer"}, "state": {"enum": ["open", "delivered"]}},
+    "properties": {"order": {"type": "integer"}, "state": {"type": "string", "enum": ["open", "delivered"]}},
     "required": ["order", "state"],
 }
 GOOD = '{"order": 1042, "state": "delivered"}'

@@ -59,7 +59,7 @@ def _is_strict(tool: Any) -> bool:
 
 
 def _is_simple(schema: Any, *, whole: bool = False) -> bool:
-    """Whether the schema is of plain parts; `whole`: and requires all properties that it names."""
+    """Whether the schema is of plain parts, with their types; `whole`: and requires all properties that it names."""
     if not isinstance(schema, Mapping) or not schema.keys() <= KEYWORDS:
         return False
     parts = [*schema.get("$defs", {}).values(), *schema.get("anyOf", ()), *schema.get("oneOf", ())]
@@ -67,8 +67,6 @@ def _is_simple(schema: Any, *, whole: bool = False) -> bool:
         return False
     if "$ref" in schema:
         return str(schema["$ref"]).startswith("#/$defs/")
-    if "enum" in schema or "const" in schema:
-        return not any(isinstance(one, dict | list) for one in [*schema.get("enum", ()), schema.get("const")])
     if "anyOf" in schema or "oneOf" in schema:
         return True
     kind = schema.get("type")
