@@ -38,7 +38,7 @@ from scallion.testing import ScriptedModel
 SCHEMA = {
     "title": "Order",
     "type": "object",
-    "properties": {"id": {"type": "integer"}, "state": {"enum": ["open", "sent"]}},
+    "properties": {"id": {"type": "integer"}, "state": {"type": "string", "enum": ["open", "sent"]}},
     "required": ["id", "state"],
 }
 GOOD = '{"id": 1, "state": "open"}'
@@ -499,6 +499,7 @@ PORTABLE: dict[str, tuple[Any, bool]] = {
     "conditions": ({**SCHEMA, "if": {}, "then": {}}, False),
     "a list of kinds": ({**SCHEMA, "properties": {"a": {"type": ["string", "null"]}}}, False),
     "anything": ({**SCHEMA, "properties": {"a": {}}}, False),
+    "a choice without its type": ({**SCHEMA, "properties": {"a": {"enum": ["b"]}}}, False),
     "true": (True, False),
 }
 
