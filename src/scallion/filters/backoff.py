@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 
 from scallion.errors import ConfigurationError
+from scallion.filters.given import is_number, is_whole
 from scallion.filters.journal import current_frame
 from scallion.filters.waiting import seconds_left, wait_for
 
@@ -27,7 +28,7 @@ class Backoff:
 
     def check(self, name: str) -> None:
         """Raise ConfigurationError for values that cannot be; `name` is that of the filter that they were given to."""
-        if not _is_number(self.max_retries, 0, MOST) or not isinstance(self.max_retries, int):
+        if not is_whole(self.max_retries, 0) or self.max_retries > MOST:
             raise ConfigurationError(f"filter {name!r}: max_retries is a whole number from 0 to {MOST}")
         ranges = {
             "initial_delay": (self.initial, 0, 86_400),
@@ -37,7 +38,7 @@ class Backoff:
             "max_seconds": (self.max_seconds, 0, 86_400),
         }
         for field, (value, least, most) in ranges.items():
-            if not _is_number(value, least, most):
+            if not is_number(value) or not least <= value <= most:
                 told = f"{field} is a number from {least:g} to {most:g}, not {value!r}"
                 raise ConfigurationError(f"filter {name!r}: {told}")
         if self.initial > self.longest:
@@ -51,10 +52,6 @@ class Backoff:
         """
         grown = min(self.longest, self.initial * self.factor**retry)
         return max(min(self.longest, grown * (1 + self.jitter * spread)), asked or 0.0)
-
-
-def _is_number(value: object, least: float, most: float) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most
 
 
 class Attempts:

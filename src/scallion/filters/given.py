@@ -1,11 +1,21 @@
-"""What filters are given: names and keys, which have to be texts."""
+"""What filters are given: numbers, and names and keys, which have to be texts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeGuard
 
 from scallion.errors import ConfigurationError
+
+
+def is_number(value: Any) -> TypeGuard[int | float]:
+    """Whether it is a number: True and False are none, though Python counts with them."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_whole(value: Any, least: int = 1) -> TypeGuard[int]:
+    """Whether it is a whole number from `least` on."""
+    return is_number(value) and isinstance(value, int) and value >= least
 
 
 def names(given: Any, where: str) -> list[str]:

@@ -12,6 +12,7 @@ from langchain_core.messages.ai import UsageMetadata
 from scallion.bridge import awaited
 from scallion.errors import ConfigurationError, LimitExceeded, ModelError
 from scallion.filters.filter import Filter
+from scallion.filters.given import is_number
 from scallion.filters.journal import current_frame
 from scallion.filters.pausing import ask, was_asked
 from scallion.filters.replies import final, is_ended
@@ -293,6 +294,6 @@ def _check(limits: Mapping[str, Any], name: str) -> None:
         raise ConfigurationError(f"filter {name!r} limits nothing: give model=, tools=, tokens=, cost= or seconds=")
     for limit, value in limits.items():
         whole = limit not in ("cost", "seconds")
-        if isinstance(value, bool) or not isinstance(value, int if whole else int | float) or not 0 < value < math.inf:
+        if not is_number(value) or (whole and not isinstance(value, int)) or not 0 < value < math.inf:
             number = "whole number" if whole else "number"
             raise ConfigurationError(f"filter {name!r}: the limit of {limit} is a {number} above zero, not {value!r}")

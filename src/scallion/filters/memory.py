@@ -10,6 +10,7 @@ from langchain_core.messages import BaseMessage, SystemMessage
 from scallion.bridge import awaited, call
 from scallion.errors import ConfigurationError
 from scallion.filters.filter import Filter
+from scallion.filters.given import is_whole
 from scallion.filters.journal import current_frame
 from scallion.filters.windows import Bounds, Conversation, blocks
 from scallion.history import is_transient
@@ -89,7 +90,7 @@ class Memory(Filter):
             raise ConfigurationError(
                 f"filter {name!r}: history is a function that gives the history of a conversation, not {history!r}"
             )
-        if window is not None and (isinstance(window, bool) or not isinstance(window, int) or window < 1):
+        if window is not None and not is_whole(window):
             raise ConfigurationError(f"filter {name!r}: window is a whole number above zero, not {window!r}")
         if conversation is not None and not callable(conversation):
             raise ConfigurationError(f"filter {name!r}: conversation is a function of the context that gives a name")

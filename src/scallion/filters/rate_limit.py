@@ -14,7 +14,7 @@ from langchain_core.rate_limiters import BaseRateLimiter
 from scallion.bridge import awaited, wait, waits_on_loop
 from scallion.errors import ConfigurationError, LimitExceeded
 from scallion.filters.filter import Filter
-from scallion.filters.given import as_key
+from scallion.filters.given import as_key, is_number, is_whole
 from scallion.filters.journal import current_frame
 from scallion.filters.waiting import STEP, seconds_left, wait_for
 from scallion.values import ChatReply, ChatRequest
@@ -136,11 +136,9 @@ def rate_limit(
         raise ConfigurationError(f"filter {name!r}: key and burst go with per_second=, a limiter has its own")
     if key is not None and (not callable(key)):
         raise ConfigurationError(f"filter {name!r}: key is a function that takes a request and gives a text")
-    if isinstance(burst, bool) or not isinstance(burst, int) or burst < 1:
+    if not is_whole(burst):
         raise ConfigurationError(f"filter {name!r}: burst is a whole number above zero, not {burst!r}")
     for field, value in (("per_second", per_second), ("max_wait", max_wait)):
-        if value is not None and (
-            isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf
-        ):
+        if value is not None and (not is_number(value) or not 0 < value < math.inf):
             raise ConfigurationError(f"filter {name!r}: {field} is a number above zero, not {value!r}")
     return RateLimit(name, limiter, None if per_second is None else Rate(per_second, burst), key, max_wait)

@@ -11,6 +11,7 @@ from langchain_core.messages import BaseMessage, HumanMessage
 from scallion.bridge import awaited, call
 from scallion.errors import ConfigurationError
 from scallion.filters.filter import Filter
+from scallion.filters.given import is_whole
 from scallion.filters.journal import current_frame, has_begun
 from scallion.history import transient
 from scallion.values import Completed, TurnRequest
@@ -46,7 +47,7 @@ class Retrieve(Filter):
         super().__init__(name)
         if not (hasattr(retriever, "invoke") and hasattr(retriever, "ainvoke")):
             raise ConfigurationError(f"filter {name!r}: it takes a retriever of LangChain, not {retriever!r}")
-        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        if not is_whole(k):
             raise ConfigurationError(f"filter {name!r}: k is a whole number above zero, not {k!r}")
         if not callable(render):
             raise ConfigurationError(f"filter {name!r}: render is a function that takes documents and gives a text")

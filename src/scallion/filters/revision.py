@@ -10,6 +10,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from scallion.errors import ConfigurationError, ValidationFailed
 from scallion.filters.filter import Filter
+from scallion.filters.given import is_whole
 from scallion.filters.journal import current_frame
 from scallion.filters.replies import ends, is_ended
 from scallion.values import ChatReply, ChatRequest, Completed, TurnRequest
@@ -113,5 +114,5 @@ class Revision(Filter):
 
 def check_count(name: str, parameter: str, value: Any, *, least: int) -> None:
     """Raise ConfigurationError unless it is a whole number that is large enough."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+    if not is_whole(value, least):
         raise ConfigurationError(f"filter {name!r}: {parameter} is a whole number from {least} on, not {value!r}")

@@ -12,6 +12,7 @@ from langchain_core.messages import ToolMessage
 from scallion.errors import ConfigurationError
 from scallion.filters.deadline import Watch, watching
 from scallion.filters.filter import Filter
+from scallion.filters.given import is_number
 from scallion.values import ToolFailure, ToolReply, ToolRequest
 
 GRACE = 1.0
@@ -90,6 +91,6 @@ def timeout(seconds: float, *, name: str = "timeout") -> Filter:
     resume has all the seconds again. `once` always stands inside: after a timeout it does not know what came of the
     call, and asks a person, where something calls it again. Raises ConfigurationError for seconds that are not above 0.
     """
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= sys.float_info.max:
+    if not is_number(seconds) or not 0 < seconds <= sys.float_info.max:
         raise ConfigurationError(f"filter {name!r}: seconds is a number above 0, not {seconds!r}")
     return Timeout(seconds, name)

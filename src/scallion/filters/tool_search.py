@@ -14,6 +14,7 @@ from langchain_core.tools import BaseTool, StructuredTool
 
 from scallion.errors import ConfigurationError
 from scallion.filters.filter import Filter, is_async
+from scallion.filters.given import is_whole
 from scallion.filters.toolset import as_tool, tool_name
 from scallion.search import Entry, HybridIndex, KeywordIndex, RegexIndex, ToolIndex, VectorIndex, entry
 from scallion.search.words import spaced
@@ -207,7 +208,7 @@ def _checked(index: Any) -> ToolIndex:
 def _check(names: Sequence[str], max_results: Any, search_name: Any, always: frozenset[str]) -> None:
     if twice := [name for name, times in Counter(names).items() if times > 1]:
         raise ConfigurationError(f"tool_search(tools): two tools are named {twice[0]!r}")
-    if isinstance(max_results, bool) or not isinstance(max_results, int) or max_results < 1:
+    if not is_whole(max_results):
         raise ConfigurationError(f"tool_search(max_results=...) is at least 1, not {max_results!r}")
     if not isinstance(search_name, str) or not search_name or search_name in names:
         raise ConfigurationError(f"tool_search(tool_name=...) is a name that no other tool has, not {search_name!r}")

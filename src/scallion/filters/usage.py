@@ -11,6 +11,7 @@ from langchain_core.messages import AIMessage
 
 from scallion.errors import ConfigurationError
 from scallion.filters.filter import Filter
+from scallion.filters.given import is_number
 from scallion.filters.replies import ENDED
 from scallion.values import ChatReply, ChatRequest
 
@@ -114,9 +115,7 @@ def checked_prices(prices: Any, name: str) -> Prices:
             f"filter {name!r}: prices is {{model: {{'input': ..., 'output': ...}}}}, not {prices!r}"
         )
     for model, price in prices.items():
-        numbers = isinstance(price, Mapping) and all(
-            not isinstance(one, bool) and isinstance(one, int | float) and 0 <= one < math.inf for one in price.values()
-        )
+        numbers = isinstance(price, Mapping) and all(is_number(one) and 0 <= one < math.inf for one in price.values())
         if not numbers or not {"input", "output"} <= price.keys() or not price.keys() <= set(KINDS):
             raise ConfigurationError(
                 f"filter {name!r}: the price of {model!r} holds input and output, and may hold cached and cache_write, "

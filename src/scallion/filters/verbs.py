@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from scallion.errors import ConfigurationError
+from scallion.filters.given import is_whole
 
 Place = Literal["before_turn", "after_turn", "before_chat", "after_chat", "before_tool", "after_tool"]
 PLACES: tuple[Place, ...] = get_args(Place)
@@ -68,7 +69,7 @@ def ask_model_again(feedback: str, *, at_most: int = AT_MOST) -> AskModelAgain:
     `at_most`: how often that hook may say so in one turn (after_turn) or about one model call (after_chat); once more
     raises LimitExceeded. The thread keeps neither the answer nor the feedback.
     """
-    if isinstance(at_most, bool) or not isinstance(at_most, int) or at_most < 1:
+    if not is_whole(at_most):
         raise ConfigurationError(f"ask_model_again(at_most=...) is a whole number above zero, not {at_most!r}")
     return AskModelAgain(_checked("ask_model_again", feedback, str), at_most)
 

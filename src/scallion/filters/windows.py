@@ -21,6 +21,7 @@ from langchain_core.messages.utils import count_tokens_approximately
 
 from scallion.bridge import awaited, wait, waits_on_loop
 from scallion.errors import ConfigurationError
+from scallion.filters.given import is_number, is_whole
 from scallion.history import is_transient
 
 log = logging.getLogger("scallion.filters")
@@ -132,9 +133,9 @@ class Bounds:
         if all(value is None for value in given.values()):
             raise ConfigurationError(f"filter {name!r}: give max_messages= or max_tokens=")
         for field, value in given.items():
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+            if value is not None and not is_whole(value):
                 raise ConfigurationError(f"filter {name!r}: {field} is a whole number above zero, not {value!r}")
-        if isinstance(self.keep, bool) or not isinstance(self.keep, int | float) or not 0 < self.keep <= 1:
+        if not is_number(self.keep) or not 0 < self.keep <= 1:
             raise ConfigurationError(f"filter {name!r}: keep is a share above 0 and up to 1, not {self.keep!r}")
         if self.count is not None and not callable(self.count):
             raise ConfigurationError(f"filter {name!r}: count is a function that gives the tokens of messages")
