@@ -10,6 +10,8 @@ BIN := .venv/bin
 READY := .venv/.ready
 LOWEST := .venv-lowest
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Without compiled files each of the many processes that the tests start would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 # Sets $$python to an interpreter that can make a virtual environment.
 FIND_PYTHON = for python in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11 ""; do \
@@ -49,12 +51,12 @@ bench: $(READY) ## the benchmarks, as ratios against the neighbours
 	@$(BIN)/python -m benchmarks
 
 docs: $(READY) ## the documentation as a site in site/
-	@$(BIN)/zensical build --clean
+	@$(BIN)/zensical build --clean --strict
 
 test-lowest: $(READY) ## the fast tests with the oldest versions that pyproject.toml allows
 	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(LOWEST)
 	@$(BIN)/uv pip install --quiet --python $(LOWEST) --resolution lowest-direct --editable '.[dev]'
-	@$(LOWEST)/bin/python -m pytest -q -n auto -m "not slow"
+	@$(LOWEST)/bin/python -m pytest -q -n auto --dist worksteal -m "not slow"
 
 constraints: $(READY) ## pin the newest versions in constraints.txt
 	@$(BIN)/uv pip compile pyproject.toml --quiet --extra dev --universal --upgrade --generate-hashes --python-version 3.11 \

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.tools import BaseTool, StructuredTool
 
 from scallion import ChatReply, ChatRequest, Completed, Filter, ToolReply, ToolRequest, TurnRequest
-
-
-def call(name: str, id: str = "c1", **args: Any) -> dict[str, Any]:
-    """One tool call."""
-    return {"name": name, "args": args, "id": id, "type": "tool_call"}
-
-
-def asks(*calls: dict[str, Any], text: str = "") -> AIMessage:
-    """The message of a model that calls tools."""
-    return AIMessage(text, tool_calls=list(calls))
+from scallion.testing import asks as asks
+from scallion.testing import call as call
 
 
 class Desk:
@@ -82,7 +75,7 @@ def results(messages: Sequence[BaseMessage]) -> list[str]:
 REQUESTS: dict[str, Any] = {
     "turn": TurnRequest([HumanMessage("hi", id="h")]),
     "chat": ChatRequest([HumanMessage("hi", id="h")]),
-    "tool": ToolRequest(call("refund", order=1)),  # type: ignore[arg-type]
+    "tool": ToolRequest(call("refund", order=1)),
 }
 
 
@@ -144,3 +137,15 @@ def _as_async(hook: Callable[..., Any]) -> Callable[..., Any]:
                 sent, error = None, raised
 
     return run
+
+
+def whole(value: Any) -> str:
+    """All fields of a value, and of those within it, as text: a `repr` of ours is cut where it is long."""
+    if is_dataclass(value) and not isinstance(value, type):
+        told = (f"{one.name}={whole(getattr(value, one.name))}" for one in fields(value) if one.repr)
+        return f"{type(value).__name__}({', '.join(told)})"
+    if isinstance(value, Mapping):
+        return repr({repr(key): whole(inner) for key, inner in value.items()}) + repr(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(whole, value))}]"
+    return repr(value)

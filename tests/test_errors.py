@@ -72,6 +72,24 @@ def test_already_decided_tells_who() -> None:
     assert str(errors.AlreadyDecided("a")) == "approval 'a' is already decided"
 
 
+def test_a_failed_validation_tells_where_and_not_what() -> None:
+    """Of errors that begin with a pointer; keys that people make up, and reasons of a check, are not told."""
+    failed = errors.ValidationFailed(
+        [
+            "/id: 'x-ray' is not of type 'integer'",
+            "/items/12/price: ...",
+            "/by/ana@example.com/n: ...",
+            "#: ...",
+            "/id: b",
+        ]
+    )
+    assert str(failed) == "the answer failed validation with 5 errors at /id, /items/12/price, /by/*/n, #"
+    assert str(errors.ValidationFailed(["it names Ana: a person"])) == "the answer failed validation with 1 error"
+    many = errors.ValidationFailed([f"/{letter}: wrong" for letter in "abcdefg"])
+    assert str(many).endswith("7 errors at /a, /b, /c, /d, /e and 2 more")
+    assert str(errors.ValidationFailed(["/15551234567: wrong"])).endswith("at /*")
+
+
 def test_a_blocked_turn_tells_no_text() -> None:
     error = errors.Blocked("pii", {"card": 2})
     assert error.findings == {"card": 2}

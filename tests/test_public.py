@@ -13,16 +13,25 @@ import scallion
 ROOT = Path(__file__).parents[1]
 
 NAMES = """
-    Agent Limits SQLCheckpointer Inbox Policy filters errors events
+    Agent Limits Session SQLCheckpointer Inbox Policy filters errors events
     Filter TokenTransform around_turn around_chat around_tool token_transform compose pause transient
     Completed Paused Approval Decision
     approve edit reject respond happened rerun stop
     TurnRequest ChatRequest ChatReply ToolRequest ToolReply ToolFailure
     TurnStarted ModelStarted Token Reasoning ToolCallDelta Retracted ModelFinished ToolStarted ToolFinished FilterActed
+    GuardActed
     ScallionError ConfigurationError FilterError ModelError LimitExceeded ValidationFailed Blocked
     ThreadError ThreadBusy ThreadPaused NotPaused LeaseLost
     DecisionError UnknownApproval InvalidDecision AlreadyDecided ApprovalExpired PauseChanged
     StorageError SchemaError NotSerializable TypeBlocked WrongKey Closed
+""".split()
+
+TESTING = """
+    ScriptedModel ScriptExhausted ScriptMismatch BreaksOff Chunks asks call malformed
+    ReplayModel CassetteMiss
+    MODES Mode Drive Driver delivered approve_with Recording Recorded
+    Crash crash_at Executions executions assert_called_once Clock check_chunking
+    FilterConformance check_filter
 """.split()
 
 HEAVY = ("langgraph", "langchain_core", "sqlalchemy", "alembic", "pydantic", "rich")
@@ -62,7 +71,15 @@ def test_the_inbox_needs_no_graph() -> None:
     assert not loaded("from scallion import Inbox, approve") & {"langgraph", "langchain_core"}
 
 
-@pytest.mark.parametrize("module", ["filters", "testing", "tools", "errors", "notify"])
+def test_the_test_kit_is_these_names_and_needs_no_test_framework() -> None:
+    """pytest and hypothesis are no dependencies."""
+    assert sorted(importlib.import_module("scallion.testing").__all__) == sorted(TESTING)
+    assert not loaded("import scallion.testing") & {"pytest", "_pytest", "hypothesis"}
+
+
+@pytest.mark.parametrize(
+    "module", ["filters", "testing", "tools", "errors", "notify", "pii", "session", "inspect", "notebook"]
+)
 def test_public_modules_are_lists_too(module: str) -> None:
     """Every name in `__all__` of a public module resolves."""
     found = importlib.import_module(f"scallion.{module}")

@@ -13,28 +13,40 @@ SOURCE = Path(__file__).parents[1] / "src" / "scallion"
 FILES = sorted(SOURCE.rglob("*.py"))
 
 LAYERS = """
-    errors values events bridge approvals history models search filters tools loop turn assembly stack holding
-    threads streaming options while_paused agent cli
+    errors shown values events tracing bridge approvals history models search growing pii filters tools loop course
+    recording turn assembly stack holding threads streaming options cancelling while_paused nesting session agent
+    notebook cli
 """.split()
 """A unit imports itself and what stands before it."""
 
 ASIDE = {
-    "sql": {"errors", "values", "approvals", "bridge", "notify"},
+    "sql": {"errors", "shown", "values", "tracing", "approvals", "bridge", "notify"},
     "inbox": {"errors", "values", "approvals", "sql"},
     "notify": {"errors"},
-    "inspect": {"errors", "values", "events", "approvals"},
-    "testing": {"errors", "values", "events", "filters"},
+    "inspect": {"errors", "values", "events", "tracing", "approvals"},
+    "testing": {"errors", "values", "events", "filters", "loop", "sql", "agent"},
 }
 """Units beside the layers, and all that they may import."""
 
-USES_ASIDE = {"assembly": {"sql"}, "agent": {"sql", "inspect"}, "cli": {"sql", "inbox", "inspect", "notify"}}
-"""Who may import them: the agent turns a URL into a saver; for everyone else a saver is handed in."""
+USES_ASIDE = {
+    "shown": {"inspect"},
+    "assembly": {"sql"},
+    "session": {"inspect"},
+    "agent": {"sql", "inspect"},
+    "notebook": {"sql", "inbox", "inspect"},
+    "cli": {"sql", "inbox", "inspect", "notify"},
+}
+"""Who may import them: the agent turns a URL into a saver; for everyone else a saver is handed in.
+
+`shown` imports `inspect` when somebody looks at a value in a notebook: values that draw themselves stay light.
+"""
 
 THIRD_PARTY = {
     "rich": {"cli", "inspect"},
     "sqlalchemy": {"sql", "inbox", "cli", "bridge"},
     "alembic": {"sql", "cli"},
     "click": {"cli"},
+    "mmdr": {"inspect"},
 }
 
 BANNED = {"utils", "util", "core", "base", "helpers", "helper", "manager", "factory", "common", "misc"}

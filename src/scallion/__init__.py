@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     )
     from scallion.events import (
         FilterActed,
+        GuardActed,
         ModelFinished,
         ModelStarted,
         Reasoning,
@@ -50,13 +51,14 @@ if TYPE_CHECKING:
         ToolStarted,
         TurnStarted,
     )
+    from scallion.filters.composing import compose
     from scallion.filters.filter import Filter, around_chat, around_tool, around_turn, token_transform
-    from scallion.filters.onion import compose
     from scallion.filters.pausing import pause
     from scallion.filters.tokens import TokenTransform
     from scallion.history import transient
     from scallion.inbox import Inbox
     from scallion.loop.state import Limits
+    from scallion.session import Session
     from scallion.sql.saver import SQLCheckpointer
     from scallion.values import (
         Approval,
@@ -87,16 +89,17 @@ _HOMES = {
         "StorageError ThreadBusy ThreadError ThreadPaused TypeBlocked UnknownApproval ValidationFailed WrongKey"
     ),
     "scallion.events": (
-        "FilterActed ModelFinished ModelStarted Reasoning Retracted Token ToolCallDelta ToolFinished ToolStarted "
-        "TurnStarted"
+        "FilterActed GuardActed ModelFinished ModelStarted Reasoning Retracted Token ToolCallDelta ToolFinished "
+        "ToolStarted TurnStarted"
     ),
     "scallion.filters.filter": "Filter around_chat around_tool around_turn token_transform",
-    "scallion.filters.onion": "compose",
+    "scallion.filters.composing": "compose",
     "scallion.filters.pausing": "pause",
     "scallion.filters.tokens": "TokenTransform",
     "scallion.history": "transient",
     "scallion.loop.state": "Limits",
     "scallion.inbox": "Inbox",
+    "scallion.session": "Session",
     "scallion.sql.saver": "SQLCheckpointer",
     "scallion.values": (
         "Approval ChatReply ChatRequest Completed Decision Paused ToolFailure ToolReply ToolRequest TurnRequest "
@@ -122,6 +125,7 @@ __all__ = [
     "Filter",
     "FilterActed",
     "FilterError",
+    "GuardActed",
     "Inbox",
     "InvalidDecision",
     "LeaseLost",
@@ -140,6 +144,7 @@ __all__ = [
     "SQLCheckpointer",
     "ScallionError",
     "SchemaError",
+    "Session",
     "StorageError",
     "ThreadBusy",
     "ThreadError",
@@ -187,6 +192,11 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'scallion' has no attribute {name!r}")
     globals()[name] = value
     return value
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """What `%load_ext scallion` runs: the magics `%scallion` and `%%chat`."""
+    import_module("scallion.notebook.magics").load(shell)
 
 
 def __dir__() -> list[str]:

@@ -11,9 +11,12 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from scallion.approvals.policy import check_span
 from scallion.errors import ConfigurationError
-from scallion.filters.filter import Filter
+from scallion.filters.filter import NEEDS_SAVER, Filter
 from scallion.filters.toolset import as_tool, is_same, tool_name
 from scallion.loop.state import Limits
+
+INHERIT = "inherit"
+"""A checkpointer that is that of the graph in which the agent runs."""
 
 
 def as_tools(tools: Sequence[Any], of_filters: Sequence[Any] = ()) -> list[Any]:
@@ -42,13 +45,23 @@ def as_tools(tools: Sequence[Any], of_filters: Sequence[Any] = ()) -> list[Any]:
 
 
 def check_parts(filters: Sequence[Filter], tools: Mapping[str, BaseTool], saver: Any) -> None:
-    """Raise ConfigurationError where filters or tools need what is not there."""
+    """Raise ConfigurationError where filters or tools need what is not there; which saver comes may not be known."""
     for one in filters:
         one.check_tools(frozenset(tools))
-        one.check_saver(saver)
+        if saver != INHERIT:
+            one.check_saver(saver)
     for name, tool in tools.items():
         if saver is None and not {"external", "pauses"}.isdisjoint(tool.metadata or {}):
-            raise ConfigurationError(f"tool {name!r} pauses: build the Agent with checkpointer=...")
+            raise ConfigurationError(f"tool {name!r} pauses: {NEEDS_SAVER}")
+
+
+def fits_without_saver(filters: Sequence[Filter], tools: Mapping[str, BaseTool]) -> bool:
+    """Whether nothing of the stack is known to pause, or to keep anything."""
+    try:
+        check_parts(filters, tools, None)
+    except ConfigurationError:
+        return False
+    return True
 
 
 def check_choices(limits: Any, concurrency: int | None, on_changed: str, resolve: Any = None) -> None:
@@ -64,9 +77,11 @@ def check_choices(limits: Any, concurrency: int | None, on_changed: str, resolve
 
 
 def as_saver(checkpointer: Any) -> Any:
-    """A saver; a URL becomes a SQLCheckpointer."""
+    """A saver; a URL becomes a SQLCheckpointer. What comes from the graph around is not there yet."""
     if checkpointer is None or isinstance(checkpointer, BaseCheckpointSaver):
         return checkpointer
+    if checkpointer == INHERIT:
+        return None
     if isinstance(checkpointer, str):
         import scallion  # only a URL needs SQL: the loop and the turn know none
 
@@ -76,20 +91,22 @@ def as_saver(checkpointer: Any) -> Any:
 
 def as_messages(input: Any) -> list[BaseMessage]:
     """The messages of an input: a text, a message, or a list of messages or OpenAI dicts."""
+    if isinstance(input, dict) and set(input) == {"messages"}:
+        input = input["messages"]  # the input of a graph
     if isinstance(input, str) and not input.strip():
         raise ConfigurationError("input is an empty text")
     if isinstance(input, str):
         return [HumanMessage(input)]
-    if isinstance(input, dict) and set(input) == {"messages"}:
-        input = input["messages"]  # the input of a graph
-    if isinstance(input, BaseMessage | dict):
+    is_pair = isinstance(input, tuple) and [type(one) for one in input] == [str, str]  # who, and what
+    if is_pair or isinstance(input, BaseMessage | dict):
         input = [input]
     if not isinstance(input, Sequence) or not input:
         raise ConfigurationError(f"input is a text, a message or a list of messages, not {type(input).__name__}")
     try:
         return convert_to_messages(input)
     except (KeyError, TypeError, ValueError, NotImplementedError) as error:
-        raise ConfigurationError(f"input holds what is no message: {type(error).__name__}") from error
+        told = f"input holds what is no message: {type(error).__name__}"
+    raise ConfigurationError(told)  # without its cause, which quotes the input
 
 
 def split_system(messages: Sequence[BaseMessage]) -> tuple[list[SystemMessage], list[BaseMessage]]:

@@ -30,6 +30,7 @@ No message holds tool arguments, texts of a conversation or secrets: those are a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -95,12 +96,28 @@ class LimitExceeded(ScallionError):
 
 
 class ValidationFailed(ScallionError):
-    """Strict validation of the answer ran out of retries."""
+    """Strict validation of the answer ran out of retries; `errors` say what is wrong, the message only where."""
 
     def __init__(self, errors: Sequence[str], result: Completed | None = None) -> None:
         self.errors = list(errors)
         self.result = result
-        super().__init__(f"the answer failed validation with {len(self.errors)} error(s)")
+        count = len(self.errors)
+        told = f"the answer failed validation with {count} error{'' if count == 1 else 's'}"
+        super().__init__(told + (f" at {places}" if (places := _places(self.errors)) else ""))
+
+
+def _places(errors: Sequence[str]) -> str:
+    """Where the errors are that begin with a JSON pointer; a key that may be a text of somebody is a `*`."""
+    pointers = [found[1] for one in errors if (found := _POINTER.match(one))]
+    parts = [
+        re.sub(r"(?<=/)(?![A-Za-z_]\w{0,39}(?:/|$)|\d{1,4}(?:/|$))[^/]+", "*", one, flags=re.ASCII) for one in pointers
+    ]
+    places = list(dict.fromkeys(parts))
+    return ", ".join(places[:5]) + (f" and {len(places) - 5} more" if len(places) > 5 else "")
+
+
+_POINTER = re.compile(r"(#|(?:/[^/]*)+?): ")
+"""How the errors of a schema begin."""
 
 
 class Blocked(ScallionError):

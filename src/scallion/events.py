@@ -105,6 +105,20 @@ class FilterActed:
     action: str
 
 
+@dataclass(frozen=True, slots=True)
+class GuardActed:
+    """A guard found something: how many of each type, and where; never the text.
+
+    `place` is "input", "output", "tool_args" or "tool_results". `action` says what was done: "redact", "mask", "hash",
+    "tokenise", "replace", "block", or several of them with a comma between.
+    """
+
+    filter: str
+    place: str
+    action: str
+    found: Mapping[str, int]
+
+
 Event = (
     TurnStarted
     | ModelStarted
@@ -116,4 +130,5 @@ Event = (
     | ToolStarted
     | ToolFinished
     | FilterActed
+    | GuardActed
 )

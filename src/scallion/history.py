@@ -1,4 +1,4 @@
-"""What a thread keeps of a turn: pure functions over lists of messages."""
+"""What a thread keeps of a turn, and which calls of its last batch are open: pure functions over lists of messages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from langchain_core.messages import AIMessage, BaseMessage, RemoveMessage
+from langchain_core.messages import AIMessage, BaseMessage, RemoveMessage, ToolCall, ToolMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 TRANSIENT = "scallion_transient"
@@ -65,14 +65,15 @@ def kept_messages(
     """The thread after the turn: history, request, executed calls with their results, the final message.
 
     `final` has an id. Rejected answers and the feedback that was `fed` back on them are dropped, as is what is
-    transient. What the turn chain returned wins over what the loop made, message by message.
+    transient. What the turn chain returned wins over what the loop made, message by message; what it left out of
+    `pairs` stands where it stood among them.
     """
     versions = {one.id: one for one in returned}
     known = {one.id for one in (*base, *request)}
     new = [one for one in returned if one.id not in known and one.id not in rejected and one.id not in fed]
     there = {one.id for one in new}
-    missing = [one for one in pairs.values() if one.id not in there and one.id not in known]
-    middle = [one for one in (*missing, *new) if one.id != final.id]
+    ran = [one for one in pairs.values() if one.id not in known]
+    middle = [one for one in edited(ran, [one for one in ran if one.id in there], new) if one.id != final.id]
     head = [versions.get(one.id, one) for one in (*base, *request)]
     return [one for one in (*head, *middle, final) if not is_transient(one)]
 
@@ -102,3 +103,82 @@ def left_of(messages: Sequence[BaseMessage], marker: Mapping[str, Any] | None) -
     known = {one.id for one in kept}
     ran = [one for one in messages if one.id not in known and (one.type == "tool" or getattr(one, "tool_calls", None))]
     return [one for one in (*kept, *ran) if not is_transient(one)]
+
+
+def edited(
+    stored: Sequence[BaseMessage], shown: Sequence[BaseMessage], now: Sequence[BaseMessage]
+) -> list[BaseMessage]:
+    """What becomes of `stored` where somebody who was shown `shown` of it made that `now`; all have ids.
+
+    What was shown and is not stored stays out of it; what is stored and was not shown stays in its place.
+    """
+    had, known = {one.id: one for one in shown}, {one.id: one for one in stored}
+    made: list[BaseMessage] = []
+    for one in now:
+        if one.id in known:
+            before = had.get(one.id)
+            made.append(known[one.id] if one is before or one == before else one)
+        elif one.id not in had:
+            made.append(one)
+    places = {one.id: place for place, one in enumerate(made)}
+    after = -1  # the place in `made` that what was not shown comes behind
+    hidden: dict[int, list[BaseMessage]] = {}
+    for one in stored:
+        if one.id in had:
+            after = places.get(one.id, after)
+        elif one.id not in places:
+            hidden.setdefault(after, []).append(one)
+    if not hidden:
+        return made
+    parts = [hidden.get(-1, []), *([one, *hidden.get(place, ())] for place, one in enumerate(made))]
+    return [one for part in parts for one in part]
+
+
+def parted(messages: Sequence[BaseMessage]) -> tuple[Sequence[BaseMessage], Sequence[BaseMessage]]:
+    """The history before the turn that is under way, and its request, where no marker tells them."""
+    end = _back(messages, len(messages), said_by_agent=True)
+    start = _back(messages, end, said_by_agent=False)
+    return messages[:start], messages[start:end]
+
+
+def _back(messages: Sequence[BaseMessage], end: int, *, said_by_agent: bool) -> int:
+    while end and (messages[end - 1].type in ("ai", "tool")) == said_by_agent:
+        end -= 1
+    return end
+
+
+def last_batch(messages: list[BaseMessage]) -> tuple[AIMessage | None, list[ToolMessage]]:
+    """The last message of the model and the tool results behind it; None where something else came after it."""
+    results: list[ToolMessage] = []
+    for message in reversed(messages):
+        if isinstance(message, ToolMessage):
+            results.append(message)
+        elif isinstance(message, AIMessage):
+            return message, results[::-1]
+        else:
+            return None, []
+    return None, []
+
+
+def calls_of(message: AIMessage) -> list[dict[str, Any]]:
+    """All tool calls of a message in order; a malformed one has `invalid` and no arguments."""
+    calls: list[dict[str, Any]] = [dict(call) for call in message.tool_calls]
+    for broken in message.invalid_tool_calls:
+        call = ToolCall(name=broken.get("name") or "", args={}, id=broken.get("id"), type="tool_call")
+        calls.append({**call, "invalid": True})
+    return calls
+
+
+def open_calls(messages: list[BaseMessage]) -> list[dict[str, Any]]:
+    """The calls of the last batch that have no result yet."""
+    message, results = last_batch(messages)
+    if message is None:
+        return []
+    answered = {result.tool_call_id for result in results}
+    return [call for call in calls_of(message) if call["id"] not in answered]
+
+
+def position(state: Mapping[str, Any], call_id: Any, tool: str | None = None) -> int:
+    """How many open calls of the last batch come before this one, of all tools or of the one of that name."""
+    waiting = [one["id"] for one in open_calls(state["messages"]) if tool is None or one["name"] == tool]
+    return waiting.index(call_id) if call_id in waiting else 0

@@ -52,9 +52,14 @@ if hasattr(os, "register_at_fork"):  # a turn of the parent does not run in the 
     os.register_at_fork(after_in_child=lambda: running.__init__())  # type: ignore[misc]
 
 
+def database(saver: Any) -> Any:
+    """Where the saver keeps its threads: others may be on the same."""
+    return getattr(saver, "database", saver)
+
+
 def key(saver: Any, thread: str | None) -> Any:
     """What names the thread among all that run in this process."""
-    return id(getattr(saver, "database", saver)), thread
+    return id(database(saver)), thread
 
 
 @contextmanager
@@ -76,6 +81,7 @@ def holding(saver: Any, here: Invocation, config: dict[str, Any], *, seconds: fl
                 return
             here.lease = _taken(leases, here, deadline, new=new, bound=getattr(saver, "owner", None))
             config["configurable"].update(here.lease.configurable)
+            here.lease.parts = here.parts
             with _released(leases, here):
                 yield
     finally:

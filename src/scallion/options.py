@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypedDict
 
+from scallion.approvals.naming import as_text, somebody, user_of
 from scallion.errors import ConfigurationError
 from scallion.loop.invocation import Invocation
 from scallion.loop.model import as_system
@@ -19,9 +20,10 @@ OURS = ("answered", TAKEN)
 class CallOptions(TypedDict, total=False):
     """What every verb takes by keyword.
 
-    `owner` and `user`: whose thread it is, and who asks. `env`: anything, handed to filters and tools, not stored.
-    `system_prompt`: put behind the agent's for this call. `config`: LangGraph's. `durability`: LangGraph's too, "sync"
-    by default: what a step did is stored before the next one runs. `wait`: seconds to wait for a thread that is busy.
+    `owner` and `user`: whose thread it is, and who asks; texts, which ints and UUIDs become. `env`: anything, handed to
+    filters and tools, not stored. `system_prompt`: put behind the agent's for this call. `config`: LangGraph's.
+    `durability`: LangGraph's too, "sync" by default: what a step did is stored before the next one runs. `wait`:
+    seconds to wait for a thread that is busy.
     """
 
     owner: str | None
@@ -70,17 +72,25 @@ def named_thread(thread: str | None, options: CallOptions) -> str | None:
     return name
 
 
-def new_invocation(turn: str, thread: str, options: CallOptions, bound: Any = None) -> Invocation:
-    """What the call brings along; `bound` is the owner whose threads alone the checkpointer knows."""
+def new_invocation(
+    turn: str, thread: str, options: CallOptions, bound: Any = None, clean: Callable[..., Any] | None = None
+) -> Invocation:
+    """What the call brings along; `bound` is the owner whose threads alone the checkpointer knows.
+
+    `clean` takes out of metadata and of waiting messages what no table may hold. Raises ConfigurationError for an owner
+    or a user that is no name.
+    """
     given: dict[str, Any] = {name: options.get(name) for name in ("owner", "user", "env", "filters_env")}
     metadata = callers_config(options).get("metadata") or {}
     for name in ("owner", "user"):  # a config may say it too: the saver reads it there
-        given[name] = given[name] if given[name] is not None else metadata.get(name)
+        given[name] = somebody(metadata, name) if given[name] is None else as_text(name, given[name])
+    if given["user"] is not None:  # else the first task that writes something is who refuses it
+        given["user"] = user_of(given["user"])
     if isinstance(bound, str):
         if given["owner"] not in (None, bound):
             raise ConfigurationError("owner= names another owner than the one that the checkpointer is for")
         given["owner"] = bound
-    return Invocation(turn=turn, thread=thread, prompts=as_system(options.get("system_prompt")), **given)
+    return Invocation(turn=turn, thread=thread, prompts=as_system(options.get("system_prompt")), clean=clean, **given)
 
 
 def taking_up(here: Invocation, config: dict[str, Any]) -> dict[str, Any]:
@@ -91,6 +101,8 @@ def taking_up(here: Invocation, config: dict[str, Any]) -> dict[str, Any]:
 def graph_config(here: Invocation, options: CallOptions, agent: str) -> dict[str, Any]:
     """LangGraph's config: the caller's, with the thread and who it belongs to."""
     given = callers_config(options)
+    if here.clean is not None:  # the saver keeps these
+        given |= {name: here.clean(given[name]) for name in ("metadata", "tags", "run_name") if given.get(name)}
     if here.anonymous:
         return given  # LangGraph copies all of this into every step: nothing to keep, nothing to copy
     who = {"owner": here.owner, "user": here.user, "agent": agent}

@@ -19,24 +19,36 @@ class Stack:
     def __init__(self, filters: Sequence[Filter], tools: Mapping[str, Any]) -> None:
         self._filters = filters
         self._names = [one.name for one in filters]
-        self._tools = tools
+        self._tools = self.tools = tools
 
     def lacks(self, approval: Approval) -> bool:
         """Whether the tool that the approval is about is not there any more."""
+        if (inner := self._inner(approval)) is not None:
+            return inner[0].lacks(inner[1])
         return approval.tool is not None and approval.args_schema is not None and approval.tool not in self._tools
 
     def difference(self, approval: Approval, decision: Decision | None = None) -> str | None:
         """What differs from what the approval showed, in words; None where it can be resumed.
 
         A gate that allows less than before is a difference for what it does not allow any more; without a `decision`,
-        for whatever may be decided. What graphs ask that a tool runs is not of this stack.
+        for whatever may be decided. What an agent asks that is a tool depends on the stack of that one; what other
+        graphs ask that a tool runs is of no stack.
         """
+        if (inner := self._inner(approval)) is not None:
+            return inner[0].difference(inner[1], decision)
+        if approval.bound.get("agents"):
+            name = approval.path[0]
+            is_tool = name in self._tools
+            return f"tool {name!r} is no agent any more" if is_tool else f"there is no tool named {name!r} any more"
         if not _is_own(approval):
             return None
         return self._of_layers(approval) or self._of_tool(approval) or self._of_gate(approval, decision)
 
     def check_edit(self, approval: Approval, decision: Decision) -> None:
         """Raise InvalidDecision where the tool would refuse the edited arguments: it knows more than its schema."""
+        if (inner := self._inner(approval)) is not None:
+            inner[0].check_edit(inner[1], decision)
+            return
         schema = getattr(self._tools.get(approval.tool or ""), "tool_call_schema", None)
         if decision.type != "edit" or not _is_own(approval) or not hasattr(schema, "model_validate"):
             return
@@ -45,6 +57,15 @@ class Stack:
         except ValueError as error:
             where = {".".join(map(str, one["loc"])) for one in getattr(error, "errors", list)()}
             raise InvalidDecision(f"{approval.tool} refuses the edited {', '.join(sorted(where))}", approval) from None
+
+    def _inner(self, approval: Approval) -> tuple[Stack, Approval] | None:
+        """The stack of the agent that asks, where that is a tool of this one, and the approval as it sees it."""
+        deep = approval.bound.get("agents", 0)
+        stack = getattr(self._tools.get(approval.path[0]), "stack", None) if deep else None
+        if not isinstance(stack, Stack):
+            return None
+        own = {"agents": deep - 1} if deep > 1 else {"agents": 0, "depth": 0}
+        return stack, approval.replace(path=approval.path[1:], bound={**approval.bound, **own})
 
     def _of_layers(self, approval: Approval) -> str | None:
         hook = approval.bound.get("hook")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal, Protocol, cast
 
 from langchain_core.messages import BaseMessage, ToolMessage
-from langgraph.graph import END
+from langgraph.graph import END, START
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from scallion.approvals.changed import again
@@ -18,27 +18,21 @@ from scallion.approvals.payload import is_ours
 from scallion.approvals.questions import answers as question_answers
 from scallion.approvals.questions import questions
 from scallion.bridge import call
-from scallion.errors import (
-    ConfigurationError,
-    NotPaused,
-    PauseChanged,
-    ThreadError,
-    ThreadPaused,
-)
+from scallion.course import LoopPause, Resumption
+from scallion.errors import ConfigurationError, NotPaused, PauseChanged, ThreadError, ThreadPaused
 from scallion.filters.effects import recorded
 from scallion.filters.environment import failure
-from scallion.history import changes, left_of
-from scallion.loop.invocation import invocation
-from scallion.loop.state import calls_of, last_batch, open_calls
-from scallion.loop.updating import update
+from scallion.history import calls_of, changes, last_batch, left_of, open_calls
+from scallion.loop.invocation import Invocation, invocation
+from scallion.loop.updating import enter, update
 from scallion.stack import Stack
-from scallion.turn import Resumption
 from scallion.values import Approval, Decision
 
 UNKNOWN_OUTCOME = "the turn was interrupted before this call gave a result; whether it took effect is not known"
 SUPERSEDED = "not run: the person went on with another message"
 RAN = "it ran before the turn was closed; what came of it is not known"
 CANCELLED = "cancelled"
+STOPPED = "not run: a guard stopped the turn"
 LATE = "the request to approve this call expired unanswered; it did not run"
 CLOSED = ("cancelled", "superseded", "used")
 
@@ -56,6 +50,8 @@ class Head:
     """What tasks of the last step wrote that has not been applied; `values` shows it already."""
     id: str | None = None
     """The checkpoint."""
+    enters: bool = False
+    """Whether it is the input of a turn, of which `values` has nothing yet."""
 
     @property
     def messages(self) -> Sequence[BaseMessage]:
@@ -75,6 +71,12 @@ class Head:
         return marker if marker and marker.get("open") else None
 
 
+class Judge(Protocol):
+    """Raises Blocked where a filter stops messages, before anything is ended for them."""
+
+    def __call__(self, messages: Sequence[BaseMessage], here: Invocation) -> None: ...
+
+
 class Threads:
     """The threads of one agent in its saver."""
 
@@ -85,12 +87,14 @@ class Threads:
         stack: Stack,
         on_message_while_paused: str,
         on_changed: Literal["refuse", "ask"],
+        judge: Judge,
     ) -> None:
         self._graph = graph
         self._saver = saver
         self._stack = stack
         self._on_message = on_message_while_paused
         self._on_changed = on_changed
+        self.judge = judge
 
     @property
     def ledger(self) -> Ledger | None:
@@ -104,21 +108,29 @@ class Threads:
         snapshot = call(self._graph.get_state, self._graph.aget_state, config)
         done = [one.result for one in snapshot.tasks if isinstance(one.result, Mapping)]
         id = (snapshot.config.get("configurable") or {}).get("checkpoint_id")
-        return Head(snapshot.values, bool(snapshot.tasks), snapshot.interrupts, snapshot.metadata or {}, done, id)
+        enters = not done and snapshot.next == (START,)
+        metadata = snapshot.metadata or {}
+        return Head(snapshot.values, bool(snapshot.tasks), snapshot.interrupts, metadata, done, id, enters)
 
     def whole(self, config: Mapping[str, Any]) -> Head:
-        """As `head`, once the end of a turn is applied that was written by half: older releases could die there."""
+        """As `head`, once the beginning of a turn is applied of which a fork or rewind left the input alone.
+
+        And the end of one that was written by half: older releases could die there.
+        """
         head = self.head(config)
+        if head.enters:
+            enter(self._graph, config)
+            head = self.head(config)
         if not any("turn" in one for one in head.done):
             return head
         update(self._graph, config, None, as_node=END)
         return self.head(config)
 
-    def ready(self, config: Mapping[str, Any], thread: str, *, full: bool) -> Head | None:
-        """Make the thread ready for a new message: refuse or supersede a pause, close calls that a crash left open.
+    def ready(self, config: Mapping[str, Any], thread: str, given: Sequence[BaseMessage], *, full: bool) -> Head | None:
+        """Make the thread ready for new messages: refuse or supersede a pause, close calls that a crash left open.
 
         Returns None where nothing needs to be known: a saver that keeps an index says so with one row, unless `full`.
-        Raises ThreadPaused.
+        Raises ThreadPaused; Blocked where a guard stops what would supersede a pause.
         """
         if not full and hasattr(self._saver, "status"):
             lease = invocation().lease
@@ -135,6 +147,7 @@ class Threads:
                 return self.close(config, thread, head, LATE, None)
             if self._on_message != "supersede":
                 raise ThreadPaused(thread, approvals)
+            self.judge(given, invocation())
             return self.close(config, thread, head, SUPERSEDED, None)
         if head.open:
             return self.close(config, thread, head, UNKNOWN_OUTCOME, None)
@@ -168,14 +181,25 @@ class Threads:
 
     def approvals(self, head: Head, thread: str) -> list[Approval]:
         """What the thread waits for, in the order of the calls."""
-        return self.asked(head.interrupts, head.messages, thread)
+        return self._asked(head.interrupts, head.messages, thread)
 
-    def asked(self, interrupts: Sequence[Any], messages: Sequence[BaseMessage], thread: str) -> list[Approval]:
+    def paused(self, pause: LoopPause, config: Mapping[str, Any], thread: str) -> list[Approval]:
+        """What the turn that has just paused waits for, in the order in which `approvals` has it from now on."""
+        interrupts = pause.interrupts
+        if len(interrupts) > 1 and not all(is_ours(one.value) for one in interrupts):
+            interrupts = self.head(config).interrupts  # the graph gives them as they came, and not by their calls
+        return self._asked(interrupts, pause.messages, thread)
+
+    def _asked(self, interrupts: Sequence[Any], messages: Sequence[BaseMessage], thread: str) -> list[Approval]:
         """The approvals that interrupts ask for, in the order of the calls."""
         batch, _ = last_batch(list(messages))
         order = [one["id"] for one in calls_of(batch)] if batch else []
-        found = open_approvals(interrupts, thread, self.ledger)
-        return sorted(found, key=lambda one: order.index(one.call_id) if one.call_id in order else len(order))
+
+        def place(one: Approval) -> tuple[int, ...]:
+            known = one.bound.get("place")
+            return tuple(known) if known else (order.index(one.call_id) if one.call_id in order else len(order),)
+
+        return sorted(open_approvals(interrupts, thread, self.ledger), key=place)
 
     def close(self, config: Mapping[str, Any], thread: str, head: Head, text: str, status: str | None) -> Head:
         """End the open turn: finished calls keep their results, each open call is answered with `text`.
@@ -190,6 +214,24 @@ class Threads:
             return head
         update(self._graph, config, written or None, as_node="chat" if written else END)
         return self.head(config)
+
+    def drop(self, config: Mapping[str, Any], thread: str) -> None:
+        """Take back the open turn, which a guard stopped: its request too, unless tools ran, which stays known.
+
+        A thread that was not there before is gone.
+        """
+        lease = invocation().lease
+        head = self.whole(config)
+        if head.marker is None:
+            return
+        length = head.marker["base_length"]
+        if any(isinstance(one, ToolMessage) for one in head.messages[length:]):
+            self.close(config, thread, head, STOPPED, None)
+        elif length == 0 and lease is not None and lease.status is None:
+            call(self._saver.delete_thread, self._saver.adelete_thread, thread)
+        else:
+            base = head.values.get("base") or head.messages[:length]
+            update(self._graph, config, {"messages": changes(head.messages, base), "turn": {}, "base": None})
 
     def _closing(self, thread: str, head: Head, text: str) -> dict[str, Any]:
         """What is written to end the open turn: also what its finished tasks wrote, which is applied with it."""
@@ -247,7 +289,8 @@ class Threads:
                 addressed(decisions, [], self.ledger, thread, failed=failed)
             return Resumption(head.values, None, ended=not head.open)
         self._expire(head, thread)
-        approvals = self.approvals(head, thread)
+        asked = self.approvals(head, thread)
+        approvals = [one for one in asked if not has_moved_on(one)]
         given = {one.id: Decision(EXPIRED) for one in approvals if one.status == "expired"}
         given |= {one.id: one.decision for one in approvals if one.decision is not None}
         if decisions is not None:
@@ -259,10 +302,26 @@ class Threads:
             what = "cancelled" if given_up == CANCELLED else "interrupted"
             raise NotPaused(thread, f"the turn of thread {thread!r} was {what}; it is closed now")
         changed = self._changed(approvals, given)
-        if not given and not changed:
+        if not given and not changed and approvals == asked:
             return approvals
         decided = record(given, approvals, self.ledger, by, self._stack.check_edit)
-        return _resumption(head, decided, changed) or self.approvals(head, thread)
+        crashed = Resumption(head.values, None) if approvals != asked else None
+        return _resumption(head, decided, changed) or crashed or self.approvals(head, thread)
+
+    def record(self, config: Mapping[str, Any], thread: str, decisions: Any, by: str | None) -> list[Approval]:
+        """Store decisions and do not go on; gives the approvals that are decided now.
+
+        Raises NotPaused, or a DecisionError before anything is stored; ConfigurationError where nothing is kept.
+        """
+        if self.ledger is None:
+            raise ConfigurationError("this checkpointer keeps no decisions: give them to resume()")
+        head = self.head(config)
+        if not head.interrupts:
+            raise NotPaused(thread)
+        self._expire(head, thread)
+        approvals = self.approvals(head, thread)
+        given = addressed(decisions, approvals, self.ledger, thread)
+        return list(record(given, approvals, self.ledger, by, self._stack.check_edit).values())
 
     def _expire(self, head: Head, thread: str) -> None:
         """Have the ledger write down what has expired meanwhile, so that nobody decides it any more."""
@@ -289,6 +348,11 @@ class Threads:
                 found[one.id] = difference
                 given.pop(one.id, None)
         return found
+
+
+def has_moved_on(approval: Approval) -> bool:
+    """Whether a graph in a task of the thread's graph has used it, and a crash came before the task asked anew."""
+    return approval.status == "used" and bool(approval.bound.get("depth"))
 
 
 def why_closed(approvals: Iterable[Approval]) -> str | None:

@@ -7,10 +7,12 @@ approvals stays cheap.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Self
+
+from scallion.shown import Shown, brief
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -87,14 +89,22 @@ class ChatRequest(_Value):
     context: Context = NO_CONTEXT
     aside: bool = False
     """Whether a filter asks for itself: counted as any call, without the agent's system prompts, and not streamed."""
+    stored: Sequence[BaseMessage] | None = None
+    """What the thread holds, where filters may show something else as `messages`; None where nothing is known of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatReply(_Value):
-    """What the model answered."""
+    """What the model answered.
+
+    `stored`: what the thread holds in front of `message` from now on; None: what it held. `results`: those of calls of
+    `message` that are answered already, which do not run.
+    """
 
     message: AIMessage
     context: Context | None = None
+    stored: Sequence[BaseMessage] | None = None
+    results: Sequence[ToolMessage] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +135,8 @@ class ToolReply(_Value):
     error: ToolFailure | None = None
 
 
-@dataclass(frozen=True)
-class Completed(_Value):
+@dataclass(frozen=True, repr=False)
+class Completed(_Value, Shown, drawn_as="completed"):
     """A turn that came to its answer.
 
     `messages`: the whole sequence that led to it. `usage`: counts and tokens over all attempts of the turn.
@@ -157,9 +167,13 @@ class Completed(_Value):
         text = self.message.text
         return str(text() if callable(text) and not isinstance(text, str) else text)
 
+    def __repr__(self) -> str:
+        counts = {"attempts": self.attempts, "tool_calls": len(self.tool_calls), "messages": len(self.messages)}
+        return brief(self, answer=self.answer, thread=self.thread, turn=self.turn, **counts)
 
-@dataclass(frozen=True)
-class Paused(_Value):
+
+@dataclass(frozen=True, repr=False)
+class Paused(_Value, Shown, drawn_as="paused"):
     """A turn that waits for a person: decide each of `approvals`, then resume the thread."""
 
     approvals: Sequence[Approval]
@@ -169,6 +183,11 @@ class Paused(_Value):
     trace: Any = field(default=None, compare=False, repr=False)
     queued: int = 0
     """How many messages wait for the end of the pause, where the agent keeps them (`on_message_while_paused`)."""
+
+    def __repr__(self) -> str:
+        asked = [f"{one.tool or one.kind} {one.id}" for one in self.approvals]
+        counts = {"messages": len(self.messages), "queued": self.queued}
+        return brief(self, approvals=asked, thread=self.thread, turn=self.turn, **counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,9 +272,10 @@ class Vote(_Value):
         return {"by": self.by, "decision": self.decision.to_json(), "at": self.at.isoformat()}
 
 
-@dataclass(frozen=True, slots=True)
-class Approval(_Value):
-    """One thing to decide. Times are UTC and aware; `path` lists the filters that stood around the call.
+@dataclass(frozen=True, slots=True, repr=False)
+class Approval(_Value, Shown, drawn_as="approval"):
+    """One thing to decide. Times are UTC and aware; `path` lists the filters that stood around the call, behind the
+    names of the agents inside of the outermost one, where one of those asks.
 
     `deciders`, `not_requester`, `quorum` and `on_expire` are what the policy said at the pause.
     """
@@ -291,6 +311,11 @@ class Approval(_Value):
     """Whether it has expired, and can be decided all the same."""
     bound: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """What has to be the same when it is resumed, besides what is shown; for the agent that resumes it."""
+
+    def __repr__(self) -> str:
+        told = {one.name: getattr(self, one.name) for one in fields(self) if one.repr}
+        usual = {one.name: one.default for one in fields(self) if one.default is not MISSING and one.name != "status"}
+        return brief(self, **{name: value for name, value in told.items() if value != usual.get(name, MISSING)})
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, times as ISO 8601 texts."""

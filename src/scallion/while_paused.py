@@ -13,12 +13,12 @@ from typing import Any, Literal, Protocol, TypeVar, get_args
 from langchain_core.messages import BaseMessage, SystemMessage
 
 from scallion.bridge import call
+from scallion.course import new_turn_id
 from scallion.errors import Blocked, ConfigurationError, NotPaused, ThreadPaused
 from scallion.loop.invocation import Invocation
 from scallion.loop.state import Step
 from scallion.options import CallOptions, graph_config
 from scallion.threads import Head, Threads
-from scallion.turn import new_turn_id
 from scallion.values import Approval, Completed, Paused, Queued
 
 OnMessage = Literal["refuse", "supersede", "queue", "alongside"]
@@ -38,6 +38,12 @@ class Start(Protocol):
     ) -> Result: ...
 
 
+class Admit(Protocol):
+    """Judges what is to wait: what may be kept of it, or the answer to it."""
+
+    def __call__(self, messages: list[BaseMessage], here: Invocation) -> list[BaseMessage] | Completed: ...
+
+
 class Hold(Protocol):
     """Runs something while no other turn runs on the thread of `here`."""
 
@@ -46,13 +52,18 @@ class Hold(Protocol):
     ) -> T: ...
 
 
+Find = Callable[[Invocation], list[BaseMessage]]
+"""Gives the messages of a turn, once its thread is held: what has to be done on it before them is done by then."""
+
+
 @dataclass(frozen=True)
 class Branch:
-    """A thread that is to begin with the history of another one, up to its pause."""
+    """A thread that is to begin with the history of another one, up to its pause, and the messages for it."""
 
     of: str
     thread: str
     values: Mapping[str, Any]
+    messages: list[BaseMessage]
 
 
 def check_mode(mode: Any, saver: Any) -> None:
@@ -69,20 +80,21 @@ def check_mode(mode: Any, saver: Any) -> None:
 class WhilePaused:
     """How the turns of one agent begin and go on, as far as messages wait or find a pause."""
 
-    def __init__(self, mode: OnMessage, saver: Any, threads: Threads, agent: str, start: Start) -> None:
+    def __init__(self, mode: OnMessage, saver: Any, threads: Threads, agent: str, start: Start, admit: Admit) -> None:
         self._mode = mode
         self._saver = saver
         self._threads = threads
         self._agent = agent
         self._start = start
+        self._admit = admit
 
-    def begin(self, hold: Hold, messages: list[BaseMessage], here: Invocation, options: CallOptions) -> Result:
+    def begin(self, hold: Hold, find: Find, here: Invocation, options: CallOptions) -> Result:
         """Run a turn on the messages; where the thread is paused, do with them what the agent was built to do."""
-        found = hold(here, options, partial(self._first, messages, here, options), new=True)
+        found = hold(here, options, partial(self._first, find, here, options), new=True)
         if not isinstance(found, Branch):
             return found
         here.thread = found.thread  # the paused one is free again: it may be resumed meanwhile
-        return hold(here, options, partial(self._beside, found, messages, here, options), new=True)
+        return hold(here, options, partial(self._beside, found, here, options), new=True)
 
     def resumed(self, resume: Callable[[], Result], here: Invocation, options: CallOptions, *, decides: bool) -> Result:
         """Go on with the turn that paused, and then run what came meanwhile; the result is that of the last turn."""
@@ -97,9 +109,8 @@ class WhilePaused:
         assert drained is not None
         return drained
 
-    def _first(
-        self, messages: list[BaseMessage], here: Invocation, options: CallOptions, config: dict[str, Any]
-    ) -> Result | Branch:
+    def _first(self, find: Find, here: Invocation, options: CallOptions, config: dict[str, Any]) -> Result | Branch:
+        messages = find(here)
         own = str(here.turn), here.user, here.prompts
         approvals: Sequence[Approval]
         try:
@@ -115,19 +126,31 @@ class WhilePaused:
             approvals = error.approvals
         head = self._threads.head(config)
         if self._mode == "alongside":
-            return self._branch(head, here)
+            return self._branch(head, messages, here)
         here.begin(*own)
         return self._queued(messages, head, approvals, here)
 
     def _queued(
         self, messages: list[BaseMessage], head: Head, approvals: Sequence[Approval], here: Invocation
-    ) -> Paused:
+    ) -> Result:
         if any(one.type == "remove" for one in messages):
             raise ConfigurationError("a message that removes others cannot wait for the end of a pause")
         queue, thread = self._queue(here), str(here.thread)
-        call(queue.put, queue.aput, thread, [*here.prompts, *messages], by=here.user, at=head.id)
-        waiting = call(queue.count, queue.acount, thread)
-        return Paused(list(approvals), head.messages, thread, head.turn, queued=waiting)
+        waiting: list[BaseMessage] = [*here.prompts, *messages]
+        waiting = waiting if here.clean is None else here.clean(waiting, waits=True)
+        own = len(here.prompts) - len(here.leading)  # the program's system prompts, which are not judged
+        admitted = self._admit(waiting[own:], here)
+        if isinstance(admitted, Completed):
+            return self._answered_at_once(admitted, here)
+        call(queue.put, queue.aput, thread, [*waiting[:own], *admitted], by=here.user, at=head.id)
+        count = call(queue.count, queue.acount, thread)
+        return Paused(list(approvals), head.messages, thread, head.turn, queued=count)
+
+    def _answered_at_once(self, result: Completed, here: Invocation) -> Completed:
+        """A filter answered what was to wait: the thread is as it was."""
+        if here.delivery is not None:
+            here.delivery.finish(result.answer)
+        return result.replace(thread=here.thread, turn=here.turn)
 
     def _drained(self, result: Result | None, here: Invocation, options: CallOptions) -> Result | None:
         """Run what waits, each message as a turn of its own, until one of them pauses."""
@@ -158,7 +181,7 @@ class WhilePaused:
         queue = self._saver.inbound
         return queue.under(here.lease) if here.lease is not None else queue
 
-    def _branch(self, head: Head, here: Invocation) -> Branch:
+    def _branch(self, head: Head, messages: list[BaseMessage], here: Invocation) -> Branch:
         """The history up to the pause in a form that a provider takes, and what the filters and tools know by then."""
         thread = str(here.thread)
         values: dict[str, Any] = {"messages": self._threads.settled(thread, head, WAITS)}
@@ -168,16 +191,9 @@ class WhilePaused:
             values["state"] = dict(slots)
         if here.owner is None:
             here.owner = head.metadata.get("owner")
-        return Branch(thread, f"{thread[:LONGEST]}#{str(here.turn)[:12]}", values)
+        return Branch(thread, f"{thread[:LONGEST]}#{str(here.turn)[:12]}", values, messages)
 
-    def _beside(
-        self,
-        branch: Branch,
-        messages: list[BaseMessage],
-        here: Invocation,
-        options: CallOptions,
-        config: dict[str, Any],
-    ) -> Result:
+    def _beside(self, branch: Branch, here: Invocation, options: CallOptions, config: dict[str, Any]) -> Result:
         config["metadata"] = {**config["metadata"], "branch_of": branch.of}
         self._threads.seed(config, branch.values)
-        return self._start(messages, here, config, options)
+        return self._start(branch.messages, here, config, options)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from langchain_core.messages import AnyMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
@@ -19,7 +19,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command
 from tests.loop.scripts import Log, asks, assert_valid, call, told
 
-from scallion import Agent, around_chat, around_turn, filters
+from scallion import Agent, Completed, around_chat, around_turn, filters, pause
 from scallion.testing import ScriptedModel
 
 ROOT = Path(__file__).parents[2]
@@ -257,3 +257,21 @@ def test_a_decided_parallel_call_runs_alone_and_the_other_stays_open(run: Any) -
     assert log == ["send b"]
     run(agent.graph, Command(resume={first.id: {"type": "reject"}}))
     assert log == ["send b"]
+
+
+def test_a_pause_around_the_turn_that_the_bare_graph_answers_is_answered_for_the_agent() -> None:
+    """Who goes on with the turn is not asked again: the graph has kept the answer."""
+
+    @around_turn
+    def release(request: Any, state: Any, next: Any) -> Any:
+        result = next(request)
+        decision = pause("Release it?", kind="answer", allowed=("approve", "reject"))
+        return result if decision.type == "approve" else result.replace(message=AIMessage("No comment."))
+
+    model = ScriptedModel(["ok"])
+    agent = Agent(model, filters=[release], checkpointer=InMemorySaver())
+    agent.invoke("go", thread="t")
+    agent.graph.invoke(Command(resume={"type": "reject"}), CONFIG)
+    result = agent.recover("t")
+    assert isinstance(result, Completed)
+    assert (result.answer, len(model.calls)) == ("No comment.", 1)

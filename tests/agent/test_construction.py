@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from tests.loop.scripts import Log
@@ -173,3 +174,50 @@ def test_the_given_message_object_is_not_changed() -> None:
     message = HumanMessage("go")
     Agent(MODEL.model_copy(update={"calls": []})).invoke(message)
     assert message.id is None
+
+
+def test_the_error_says_what_is_wanted_in_the_place_of_what_was_given() -> None:
+    """Agents and LangChain's middleware lie near at hand, and are given as they are."""
+    inner = Agent(ScriptedModel(["Hello"]), checkpointer="inherit")
+    with pytest.raises(ConfigurationError, match=r"tools\[0\] is not a tool but Agent: give what its as_tool\("):
+        Agent(ScriptedModel(["Hello"]), tools=[inner])
+    with pytest.raises(ConfigurationError, match=r"from_langchain"):
+        Agent(ScriptedModel(["Hello"]), filters=[HumanInTheLoopMiddleware({"pay": True})])
+    for wanting in (
+        lambda: Agent(ScriptedModel(["Hello"]), filters=[filters.approval(default=True)]),
+        lambda: inner.resume("t"),
+        lambda: inner.session("t"),
+    ):
+        with pytest.raises(ConfigurationError, match=r'=\.\.\. \("inherit" is for one that only runs inside of others'):
+            wanting()
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ImportError("please install it with `pip install -U langchain-openai`"), r"pip install 'scallion\[openai\]'$"),
+        (ImportError("please install it with `pip install langchain-groq`"), "pip install 'langchain-groq'$"),
+        (RuntimeError("S3CRET: set the OPENAI_API_KEY environment variable"), "it needs a key: OPENAI_API_KEY"),
+        (ValueError("Unsupported provider='nope'. S3CRET"), "LangChain knows no such provider"),
+        (ValueError("S3CRET"), "cannot be made: ValueError$"),
+    ],
+)
+def test_why_a_model_cannot_be_made(monkeypatch: pytest.MonkeyPatch, error: Exception, told: str) -> None:
+    """What is missing is named; the text of the error is not told."""
+
+    def fails(name: str) -> Any:
+        raise error
+
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setattr("langchain.chat_models.init_chat_model", fails)
+    with pytest.raises(ConfigurationError, match=told) as refused:
+        Agent("openai:some")
+    assert "S3CRET" not in str(refused.value)
+
+
+def test_a_mistyped_option_of_pii_is_no_type() -> None:
+    with pytest.raises(ConfigurationError, match=r"there is no parameter .stratgy.: did you mean strategy=\?"):
+        filters.pii("email", stratgy="mask")
+    with pytest.raises(ConfigurationError, match="there is no such type"):
+        filters.pii("email", shoe_size="mask")
+    assert filters.pii("email", stratgy="mask", detectors={"stratgy": "x"}).name == "pii"

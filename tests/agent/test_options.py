@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from uuid import UUID
 
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
@@ -16,8 +17,10 @@ from tests.loop.scripts import Log, asks, assert_valid, call, history, results, 
 from scallion import (
     Agent,
     Completed,
+    ConfigurationError,
     NotPaused,
     Paused,
+    SQLCheckpointer,
     ThreadPaused,
     UnknownApproval,
     approve,
@@ -264,3 +267,52 @@ def test_recover_of_a_healthy_or_unknown_thread_is_nothing(any_saver: Any) -> No
     assert agent.recover("never seen") is None
     agent.invoke("go", thread="t")
     assert agent.recover("t") is None
+
+
+def test_without_a_checkpointer_a_thread_is_only_a_name() -> None:
+    """Filters and tools see it, and the next turn on it begins anew, as the page on persistence says."""
+    agent = Agent(ScriptedModel(lambda messages: str(len(messages))))
+    results = [agent.invoke("hi", thread="t") for _ in range(2)]
+    assert [(one.answer, one.thread) for one in results] == [("1", "t"), ("1", "t")]
+
+
+def test_who_asks_is_a_text_which_ints_and_uuids_become(sql: Any) -> None:
+    agent, log = gated(sql, *([asks(call("send", text="a")), "ok"] * 2))
+    for n, who in enumerate((7, UUID(int=7))):
+        found = agent.invoke("go", thread=f"t{n}", user=who, owner=who)  # type: ignore[arg-type]
+        assert isinstance(found, Paused)
+        assert [(one.requested_by, one.owner) for one in found.approvals] == [(str(who), str(who))]
+        assert isinstance(agent.session(f"t{n}", owner=who, user=who).resume(approve(), by="ana"), Completed)  # type: ignore[arg-type]
+    assert log == ["send a"] * 2
+    for none in (b"x", 1.5, True, {"a": 1}):
+        for name in ("owner", "user"):
+            with pytest.raises(ConfigurationError, match=f"the {name} is a text, an int or a UUID"):
+                agent.invoke("go", thread="t", **{name: none})  # type: ignore[arg-type]
+            with pytest.raises(ConfigurationError, match=f"the {name} is a text, an int or a UUID"):
+                agent.session("t", **{name: none})  # type: ignore[arg-type]
+    assert sql.sessions.get("t") is None
+
+
+BAD_USERS = {
+    "x" * 256: "has 256 characters: 255 are the most",
+    "a\0b": "must not hold a NUL",
+    "\ud83d": "must not hold half of a surrogate pair",
+}
+
+
+@pytest.mark.parametrize("user", list(BAD_USERS), ids=["long", "nul", "half"])
+def test_a_user_that_no_database_holds_is_refused_before_anything_is_stored(
+    drive: Drive, sql: SQLCheckpointer, user: str
+) -> None:
+    """Given by keyword, by the config or by a session, to a new turn and to one that goes on."""
+    agent = Agent(ScriptedModel(["ok", "ok"]), checkpointer=sql)
+    config: Any = {"metadata": {"user": user}}
+    for options in ({"user": user}, {"config": config}):
+        with pytest.raises(ConfigurationError, match=f"the user {BAD_USERS[user]}"):
+            drive(agent).start("hi", thread="t", **options)
+        with pytest.raises(ConfigurationError, match=f"the user {BAD_USERS[user]}"):
+            drive(agent).resume("t", **options)
+    with pytest.raises(ConfigurationError, match=f"the user {BAD_USERS[user]}"):
+        agent.session("t", user=user)
+    assert sql.sessions.get("t") is None
+    assert drive(agent).start("hi", thread="t", user="é" * 255)[0].answer == "ok"

@@ -313,7 +313,9 @@ def test_the_payload_can_be_read_by_a_langchain_client(drive: Drive, sql: Any) -
 
 
 @pytest.mark.timeout(60, method="thread")
-@pytest.mark.parametrize("at_once", [None, 1, 3])
+@pytest.mark.parametrize(
+    ("any_saver", "at_once"), [("memory", None), ("sqlite", None), ("sqlite", 1), ("sqlite", 3)], indirect=["any_saver"]
+)
 def test_more_calls_than_run_at_once_pause(drive: Drive, any_saver: Any, at_once: int | None) -> None:
     """LangGraph has four threads more than processors; each of these calls has to keep something as it pauses."""
     desk, calls = Desk(), [call("look", f"c{n}", order=n) for n in range(40)]

@@ -1,11 +1,10 @@
-"""What test_fork.py runs in processes of their own, each within a time limit: `python forks.py CASE URL`."""
+"""What test_fork.py runs in processes of their own, each within a time limit."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
-import sys
 import threading
 import time
 import traceback
@@ -138,8 +137,9 @@ def with_locks_held(saver: SQLCheckpointer) -> None:
     put(saver, "q")
 
 
-if __name__ == "__main__":
-    case: Callable[[SQLCheckpointer], None] = globals()[sys.argv[1]]
-    with SQLCheckpointer(sys.argv[2], auto_upgrade=True) as used:
-        case(used)
+def run(case: str, url: str) -> None:
+    """The case of that name."""
+    work: Callable[[SQLCheckpointer], None] = globals()[case]
+    with SQLCheckpointer(url, auto_upgrade=True) as saver:
+        work(saver)
     print("fine")

@@ -154,13 +154,14 @@ def test_the_innermost_task_is_the_one_that_asks(saver: SQLCheckpointer) -> None
         for task, channel, value in found.pending_writes or ()
         if channel == "__interrupt__"
     ]
+    outermost = built.get_state(CONFIG).config["configurable"]["checkpoint_id"]
     spaces = [config["configurable"]["checkpoint_ns"] for config, _, _ in writes]
     assert sorted(map(bool, spaces)) == [False, True]
     for order in (writes, writes[::-1]):
         saver.approvals.close("t", "cancelled")
         saver.copy_thread("t", name := f"copy{order is writes}")
         for config, task, value in order:
-            config["configurable"]["thread_id"] = name
+            config["configurable"] |= {"thread_id": name, "checkpoint_map": {"": outermost}}
             saver.put_writes(config, [("__interrupt__", value)], task)
         (one,) = saver.approvals.list(thread=name).items
         inner = next(row for row, space in zip(writes, spaces, strict=True) if space)

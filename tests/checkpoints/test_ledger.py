@@ -207,6 +207,8 @@ def test_pages_follow_each_other(saver: SQLCheckpointer) -> None:
 def test_expiry_is_checked_by_the_clock(database: str) -> None:
     from datetime import UTC, datetime, timedelta
 
+    from sqlalchemy import update
+
     from scallion.approvals import payload
     from scallion.approvals.questions import Question
     from scallion.sql.asking import Place
@@ -221,6 +223,7 @@ def test_expiry_is_checked_by_the_clock(database: str) -> None:
 
         def write(conn: object) -> None:
             session = claim(conn, t, "t", 0)  # type: ignore[arg-type]
+            conn.execute(update(t.sessions).values(head="c"))  # type: ignore[attr-defined]
             record(conn, t, session.no, Place("", "c", "c", "task"), [Question("q", value)], to_micros(now))  # type: ignore[arg-type]
 
         saver.database.run(write, write=True)

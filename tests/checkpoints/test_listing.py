@@ -51,6 +51,7 @@ FILTERS: list[dict[str, Any]] = [
     {"search": "parcel 1"},
     {"status": "paused", "owner": "u10"},
     {"tag": "tag1", "owner": "u8", "search": "8"},
+    {"tag": "tag1", "search": "t5 parcel"},
     {"tag": "tag1", "agent": "desk", "status": "idle"},
 ]
 
@@ -69,8 +70,9 @@ def test_filters_and_order_add_up(saver: SQLCheckpointer) -> None:
 
 
 def fits(one: Session, search: str = "", tag: str | None = None, **equal: str) -> bool:
-    text = f"{one.thread} {one.title} {one.preview}".lower()
-    return search in text and tag in (None, *one.tags) and all(getattr(one, name) == equal[name] for name in equal)
+    words = f"{one.thread} {one.title}".lower().split()
+    is_found = all(any(word.startswith(part) for word in words) for part in search.split())
+    return is_found and tag in (None, *one.tags) and all(getattr(one, name) == equal[name] for name in equal)
 
 
 @sync_kinds

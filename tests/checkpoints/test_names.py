@@ -104,6 +104,28 @@ async def test_a_name_that_a_database_cannot_hold_is_refused_by_every_one(saver:
 
 
 @everywhere
+def test_a_space_at_the_end_lets_no_other_owner_in(saver: SQLCheckpointer) -> None:
+    """MariaDB compares texts without the spaces at their ends."""
+    source: Any = {"source": "input", "step": -1, "parents": {}, "owner": "mira"}
+    saver.put(config(), empty_checkpoint(), source, {})
+    with pytest.raises(StorageError, match="owner must not end in a space"):
+        saver.for_owner("mira ")
+    with pytest.raises(StorageError, match="owner"):
+        saver.sessions.list(owner="mira  ")
+    with pytest.raises(StorageError, match="owner"):
+        saver.put(config("t-2"), empty_checkpoint(), {**source, "owner": "mira "}, {})
+    for use in (saver.delete_thread, saver.status, saver.sessions.get, saver.sessions.delete, saver.sessions.archive):
+        with pytest.raises(StorageError, match="thread id"):
+            use("t ")
+    with pytest.raises(StorageError, match="thread id"):
+        saver.get_tuple(config("t "))
+    with pytest.raises(StorageError, match="tag"):
+        saver.sessions.tag("t", "a", "a ")
+    (session,) = saver.sessions.list().items
+    assert (session.thread, session.tags) == ("t", ())
+
+
+@everywhere
 def test_what_a_model_calls_a_tool_is_no_reason_to_lose_a_checkpoint(saver: SQLCheckpointer) -> None:
     run = StateGraph(MessagesState)
     for n, name in enumerate(NAMES.values()):

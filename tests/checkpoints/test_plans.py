@@ -33,6 +33,7 @@ SESSIONS: list[dict[str, Any]] = [
         {"tag": "tag1"},
         {"owner": "u3", "status": "idle"},
         {"tag": "tag1", "status": "idle"},
+        {"archived": None},
     )
 ]
 
@@ -93,13 +94,15 @@ def _nodes(plan: dict[str, Any]) -> Iterator[str]:
 @sync_kinds
 def test_every_page_is_one_indexed_query(saver: SQLCheckpointer) -> None:
     fill(saver, THREADS, PAUSED)
+    for thread in ("t1", "t2"):
+        saver.sessions.archive(thread)
     _analyse(saver)
     for view, questions in ((saver.approvals, APPROVALS), (saver.sessions, SESSIONS)):
         for asked in questions:
             with watched(saver) as seen:
                 found = [list(page.items) for page in pages(view, asked)]
             assert found[0], asked
-            read = [one for one in seen if "FROM session_tags" not in one[0] or "JOIN" in one[0]]
+            read = [one for one in seen if not one[0].startswith("SELECT session_tags.")]
             assert len(read) == len(found), f"{asked}: {len(read)} queries for {len(found)} pages"
             assert len(seen) - len(read) <= len(found), "the tags of a page are one query at most"
             for statement in seen:

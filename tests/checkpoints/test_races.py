@@ -130,7 +130,8 @@ def test_close_while_another_thread_is_inside(
 
 
 @local
-def test_who_waited_while_it_was_closed_is_told(saver: SQLCheckpointer) -> None:
+def test_who_waited_while_it_was_closed_is_told(saver: SQLCheckpointer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file is waited for where forks are, one in memory where its only connection is."""
     put(saver)
 
     class Late:
@@ -140,6 +141,7 @@ def test_who_waited_while_it_was_closed_is_told(saver: SQLCheckpointer) -> None:
 
         def __exit__(self, *error: object) -> None: ...
 
+    monkeypatch.setattr(sqlite, "gate", Late())
     saver.database._single = Late()
     with pytest.raises(Closed):
         saver.get_tuple({"configurable": {"thread_id": "t"}})

@@ -1,12 +1,12 @@
 """The command in this process, and in processes of its own; both in an empty folder with a database of the test's."""
 
 import io
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from processes import ended
 from tests.cli.command import CLERK, Command, Done
 
 from scallion.cli import main
@@ -39,12 +39,11 @@ def here(place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
 
 @pytest.fixture
 def there(place: Path) -> Command:
-    """Run a command in a process of its own."""
+    """Run a command in a process of its own, which has imported it already."""
 
     def run(*words: str, typed: str = "") -> Done:
-        command = [sys.executable, "-m", "scallion.cli", *words]
-        done = subprocess.run(command, input=typed, capture_output=True, text=True, check=False, timeout=60)
-        return Done(done.returncode, done.stdout, done.stderr)
+        done = ended(main, words, typed=typed, seconds=60)
+        return Done(done.status, done.out, done.err)
 
     return run
 

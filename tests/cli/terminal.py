@@ -4,6 +4,8 @@ import fcntl
 import os
 import pty
 import select
+import signal
+import struct
 import subprocess
 import termios
 import time
@@ -12,20 +14,29 @@ from pathlib import Path
 from typing import Self
 
 
+def _in_front() -> None:
+    """Ctrl-C is a signal, also where whoever runs the tests in the background has it ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 class Terminal:
     """Starts a command whose terminal is ours; `see` waits for a text, `type` sends keys."""
 
-    def __init__(self, command: Sequence[str], env: Mapping[str, str], cwd: Path) -> None:
+    def __init__(
+        self, command: Sequence[str], env: Mapping[str, str], cwd: Path, *, kind: str = "dumb", columns: int = 100
+    ) -> None:
         self._ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         self.process = subprocess.Popen(
             command,
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
-            env={**env, "TERM": "dumb", "COLUMNS": "100"},
+            env={**env, "TERM": kind, "COLUMNS": str(columns)},
             cwd=cwd,
             start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # so that Ctrl-C is a signal
+            preexec_fn=_in_front,
         )
         os.close(theirs)
         self.shown = ""

@@ -39,7 +39,16 @@ def test_what_changed(here: Command, paused: Ask, agent: str, tools: set[str], t
     assert (table.status, told.split()[-1] in table.out) == (1, True)
     for id in (pay, mail):
         assert here("approve", id).status == 0
-    assert told in here("resume", f"{NEXT}:{agent}", "t").err
+    refused = here("resume", f"{NEXT}:{agent}", "t").err
+    assert told in refused
+    assert "scallion resume" not in refused  # which has just failed, and would again
+    assert 'on_changed="ask"' in refused
+    assert f"scallion cancel t --graph {NEXT}:{agent}\n" in refused
+    typed = "/resume\n" * 2
+    chatted = here("chat", f"{NEXT}:{agent}", "--thread", "t", typed=typed).err
+    assert "/resume goes on" not in chatted
+    assert f"scallion cancel t --graph {NEXT}:{agent}\n" in chatted
+    assert here("cancel", "t", "--graph", f"{NEXT}:{agent}").status == 0
 
 
 def test_a_decision_that_still_holds(here: Command, paused: Ask) -> None:

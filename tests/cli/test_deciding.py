@@ -138,7 +138,8 @@ def test_a_question_is_answered(here: Command, paused: Ask) -> None:
     """`respond`."""
     (id,) = paused("ask")
     assert here("approve", id).status == 1
-    assert here("respond", id, "blue").status == 0
+    assert here("respond", id, "blue", "-m", "red").status == 2
+    assert here("respond", id, "-m", "blue").status == 0
     assert here("resume", CLERK, "t").out == "Results: blue\n"
 
 
@@ -148,7 +149,8 @@ def test_a_decision_is_taken_back(here: Command, paused: Ask) -> None:
     assert here("withdraw", id).status == 1
     here("approve", id)
     assert here("withdraw", id, "--json").data["status"] == "pending"
-    here("reject", id)
+    assert here("reject", id, "no", "-m", "never").status == 2
+    assert here("reject", id, "too dear", "--json").data["decision"]["message"] == "too dear"
     here("resume", CLERK, "t")
     assert here("withdraw", id).status == 1
 

@@ -1,11 +1,14 @@
 """`run`, `resume`, `cancel`, `show` and the listings; exit statuses and JSON."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.cli.clerk import EVIL
 from tests.cli.command import CLERK, Command
+
+from scallion import Inbox
 
 Ask = Callable[..., list[str]]
 
@@ -154,6 +157,10 @@ def test_listings(here: Command, paused: Ask) -> None:
     assert [one["thread"] for one in here("pending", "--json", "--kind", "question").data["items"]] == ["b"]
     assert second[0] in here("pending", "--thread", "b").out
     assert [one["thread"] for one in here("sessions", "--json").data["items"]] == ["b", "a"]
+    with Inbox(os.environ["SCALLION_DB"]) as inbox:
+        inbox.sessions.archive("a")
+    assert [one["thread"] for one in here("sessions", "--json").data["items"]] == ["b"]
+    assert [one["thread"] for one in here("sessions", "--archived", "--json").data["items"]] == ["a"]
     assert "Which colour?" in here("pending").out
     assert here("sessions", "--status", "idle").out == "there are no threads\n"
     assert here("pending", "--after", "x").status == 2
@@ -221,12 +228,15 @@ def test_an_unknown_thread(here: Command) -> None:
         (f"{CLERK}:graph", 2, "is a bare LangGraph graph"),
         (f"{CLERK}:number", 2, "is a int"),
         (f"{CLERK}:model", 2, "is a ScriptedModel, not a scallion Agent"),
-        ("broken.py", 1, "broken.py failed to load: ModuleNotFoundError: No module named 'not_there'"),
+        ("broken.py", 1, "broken.py failed to load: ModuleNotFoundError: No module named 'not_there' (line 2)"),
+        ("asks.py", 1, "asks.py failed to load: ThreadPaused: thread 't' waits for"),
+        ("asks.py", 1, "(line 2)"),
     ],
 )
 def test_what_is_no_agent(here: Command, place: Path, target: str, status: int, told: str) -> None:
     """Says what is wrong with it."""
-    (place / "broken.py").write_text("import not_there\n")
+    (place / "broken.py").write_text("# A comment.\nimport not_there\n")
+    (place / "asks.py").write_text("from scallion import ThreadPaused\nraise ThreadPaused('t')\n")
     done = here("run", target, "hello")
     assert done.status == status
     assert told in done.err
@@ -266,3 +276,21 @@ def test_a_database_that_is_none(here: Command) -> None:
     done = here("pending", "--db", "nonsense")
     assert done.status == 1
     assert done.err.count("\n") == 1
+
+
+def test_who_asks_and_how_it_may_be_decided(here: Command, place: Path) -> None:
+    """The card names the agent inside, and what follows it the verbs that these calls allow."""
+    (place / "office.py").write_text(
+        "from scallion import Agent, filters\n"
+        "from scallion.testing import ScriptedModel, asks, call\n"
+        "def pay(euro: int) -> str:\n"
+        "    '''Pay.'''\n"
+        "gate = filters.approval({'pay': filters.Policy(allowed=('approve', 'reject'))})\n"
+        "model = ScriptedModel([asks(call('pay', euro=3))])\n"
+        "inner = Agent(model, tools=[pay], filters=[gate], checkpointer='inherit')\n"
+        "model = ScriptedModel([asks(call('clerk', request='pay'))])\n"
+        f"agent = Agent(model, tools=[inner.as_tool('clerk', 'Pays.')], checkpointer={os.environ['SCALLION_DB']!r})\n"
+    )
+    done = here("run", "office.py", "pay", "--thread", "t")
+    assert "│ asked within clerk › approval" in done.out
+    assert "paused; once decided (approve|reject ID): scallion resume office.py t" in done.out

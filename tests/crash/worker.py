@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import scallion.threads
 import scallion.turn
 from scallion import Agent, SQLCheckpointer, approve, around_turn, filters
 from scallion.testing import ScriptedModel
+from scallion.testing.crash import die
 
 POINTS = (
     "before the first write",
@@ -124,12 +124,6 @@ class Desk:
 
 stored = threading.Event()
 """Set once the result of `look` is in the database, or where there is none to wait for."""
-
-
-def die() -> None:
-    """End this process as `kill -9` does."""
-    os.kill(os.getpid(), signal.SIGKILL)
-    signal.pause()
 
 
 def dying_turn(desk: Desk, point: str, message: str, gate: bool, turn_filter: str) -> None:

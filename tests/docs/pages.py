@@ -9,14 +9,15 @@
 | `text` | the output of the block before it |
 | no language | a drawing |
 
-In expected output `…` stands for anything. A comment `#> ...` in a python block is a line of its output. A command ends
-with status 0 unless its comment or its output says `exit status N`.
+In expected output `…` stands for anything. A comment `# > ...` in a python block is a line of its output. A command
+ends with status 0 unless its comment or its output says `exit status N`.
 """
 
 from __future__ import annotations
 
 import ast
 import contextlib
+import importlib
 import io
 import os
 import re
@@ -29,11 +30,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from docs import warm
+
 ROOT = Path(__file__).parents[2]
 FENCE = re.compile(r"^(?P<indent>[ \t]*)(?P<ticks>`{3,}|~{3,})(?P<info>.*)$")
 FILE = re.compile(r'title="(\w+\.py)"')
 DRAWN = re.compile("[─│┌└├╭╰▼▲►→]")
 STATUS = re.compile(r"exit status (\d+)")
+PRINTED = re.compile(r"#\s*> ?(.*)$")
 RUN_TIMEOUT = 120
 """Seconds for one command."""
 
@@ -130,6 +134,8 @@ class Shell:
 
     def __init__(self, place: Path) -> None:
         self._place = place
+        self.commands = ""
+        """A folder of commands that go before those of the environment."""
         self._kept = place / ".kept"
 
     def run(self, command: str) -> tuple[int, str]:
@@ -148,7 +154,8 @@ class Shell:
 
     def _variables(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("SCALLION", "COV"))}
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+        folders = [self.commands, str(Path(sys.executable).parent), os.environ.get("PATH", "")]
+        path = os.pathsep.join(filter(None, folders))
         ours = {"PATH": path, "KEPT": str(self._kept), "ROOT": str(ROOT), "COLUMNS": "200", "NO_COLOR": "1"}
         return {**kept, **ours, "PYTHONUNBUFFERED": "1"}
 
@@ -177,7 +184,7 @@ class Reader:
     def read(self, page: str) -> None:
         """Do what every block asks for; raises AssertionError, with the line, for one that is not true."""
         found = blocks(page)
-        with self._at_work():
+        with self._at_work([file[1] for block in found if (file := FILE.fullmatch(block.mark))]):
             for position, block in enumerate(found):
                 self.done.append(self._do(block, found[position - 1] if position else None))
         assert len(self.done) == len(found)
@@ -215,7 +222,7 @@ class Reader:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(compile(tree, self.name, "exec"), self.module.__dict__)
-        expected = [found[1] for line in block.text.splitlines() if (found := re.search(r"#> ?(.*)$", line))]
+        expected = [found[1] for line in block.text.splitlines() if (found := PRINTED.search(line))]
         if expected:
             assert same("\n".join(expected), printed.getvalue()), f"{where}: it prints\n{printed.getvalue()}"
         return printed.getvalue()
@@ -230,15 +237,33 @@ class Reader:
         return output
 
     @contextlib.contextmanager
-    def _at_work(self) -> Iterator[None]:
+    def _at_work(self, files: Sequence[str]) -> Iterator[None]:
         """In the folder, with the page as a module; what the page opened is closed at its end."""
         sys.modules[self.module.__name__] = self.module
         try:
-            with contextlib.chdir(self.place):
+            with contextlib.chdir(self.place), _modules_of(files), warm.command() as self.shell.commands:
                 yield
         finally:
             _close(list(self.module.__dict__.values()))
             del sys.modules[self.module.__name__]
+
+
+@contextlib.contextmanager
+def _modules_of(files: Sequence[str]) -> Iterator[None]:
+    """Modules with the names of these files are the page's own, whatever other tests imported under them."""
+    others = _forget(files)
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        _forget(files)
+        sys.modules.update(others)
+
+
+def _forget(files: Sequence[str]) -> dict[str, ModuleType]:
+    """Take the modules of these files, and what lies in them, out of the imported ones."""
+    names = [name for name in sys.modules if f"{name.partition('.')[0]}.py" in files]
+    return {name: sys.modules.pop(name) for name in names}
 
 
 def _close(values: Sequence[Any]) -> None:

@@ -2,13 +2,16 @@
 
 import re
 import shutil
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from docs.pages import ROOT, Reader, blocks, commands, same
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]+))?\)")
+PICTURE = re.compile(r'\b(?:src|srcset)="(?!\w+:)([^"]+)"()')
 
 
 def name(page: Path) -> str:
@@ -24,6 +27,7 @@ def test_what_the_page_says_is_true(page: Path, tmp_path: Path, monkeypatch: pyt
     shutil.copytree(ROOT / "graphs", tmp_path / "graphs", ignore=shutil.ignore_patterns("__pycache__"))
     for variable in ("SCALLION_DB", "SCALLION_MODEL", "SCALLION_DESK_DB"):
         monkeypatch.delenv(variable, raising=False)
+    monkeypatch.syspath_prepend(tmp_path)  # a block may import the file of another one
     Reader(name(page), tmp_path).read(page.read_text(encoding="utf-8"))
 
 
@@ -39,7 +43,7 @@ def test_no_fence_is_missed(page: Path) -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     """To a file that is there, and to a heading in it."""
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
-    for target, anchor in LINK.findall(text):
+    for target, anchor in LINK.findall(text) + PICTURE.findall(text):
         file = (page.parent / target).resolve() if target else page
         assert file.exists(), f"{name(page)} links to {target}"
         if anchor and file.suffix == ".md":
@@ -69,7 +73,7 @@ def read(page: str, place: Path) -> list[str]:
 GOOD = """
 ```python
 number = 6 * 7
-print(number)  #> 42
+print(number)  # > 42
 ```
 
 ```text
@@ -113,10 +117,22 @@ def test_every_kind_of_block_is_done(tmp_path: Path) -> None:
     assert read(GOOD, tmp_path) == ["ran", "compared", "ran", "written", "ran", "compiled", "compiled", "drawing"]
 
 
+def test_a_page_imports_its_own_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not what another test imported under their names, which is there again behind it."""
+    others = {"leek": ModuleType("leek"), "leek.root": ModuleType("leek.root")}
+    for known, module in others.items():
+        monkeypatch.setitem(sys.modules, known, module)
+    monkeypatch.syspath_prepend(tmp_path)
+    read('```python title="leek.py"\nWHITE = 1\n```\n```python\nfrom leek import WHITE\n```', tmp_path)
+    assert others.items() <= sys.modules.items()
+
+
 @pytest.mark.parametrize(
     "page",
     [
         "```python\nprint(1)  #> 2\n```",
+        "```python\nprint(1)  # > 2\n```",
+        "```python\nprint(1)\n# > 2\n```",
         "```python\nprint(1)\n```\n```text\n2\n```",
         "```text\nof nothing\n```",
         "```console\n$ false\n```",

@@ -13,6 +13,7 @@ from scenes import asks, call
 
 from scallion import ConfigurationError
 from scallion.filters.conversation import InputConversation, OutputConversation, map_text, replaced, with_text, without
+from scallion.testing import malformed
 
 
 @given(st.text(), st.text(min_size=1), st.text())
@@ -170,3 +171,28 @@ def test_whatever_is_dropped_pairs_of_call_and_result_stay_whole(messages: list[
     assert not any(messages[place] is one for place in dropped for one in left)
     if all(messages[place].type == "human" for place in dropped):
         assert len(left) == len(messages) - len(dropped)
+
+
+@given(conversations(), st.data())
+def test_ids_that_come_again_do_not_tie_rounds_together(messages: list[BaseMessage], data: Any) -> None:
+    """Models number the calls of each message anew: what is left is the same as with ids that differ."""
+    again = [renamed(one) for one in messages]
+    dropped = data.draw(st.sets(st.integers(0, len(messages) - 1)))
+    left = without(messages, dropped)
+    assert without(again, dropped) == [renamed(one) for one in left]
+
+
+def renamed(message: BaseMessage) -> BaseMessage:
+    """The message with ids that are counted from 0 in each round."""
+    if isinstance(message, ToolMessage):
+        return message.model_copy(update={"tool_call_id": message.tool_call_id.partition("-")[2]})
+    if isinstance(message, AIMessage):
+        calls = [{**one, "id": str(one["id"]).partition("-")[2]} for one in message.tool_calls]
+        return message.model_copy(update={"tool_calls": calls})
+    return message
+
+
+def test_the_result_of_a_malformed_call_goes_with_it() -> None:
+    messages = [HumanMessage("q"), asks(malformed("tool", "c1")), ToolMessage("no JSON", tool_call_id="c1")]
+    assert without(messages, {1}) == messages[:1]
+    assert without(messages, {2}) == messages[:1]

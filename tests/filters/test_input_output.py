@@ -10,7 +10,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from modes import Drive, delivered
-from scenes import Desk, asks, call, heard
+from scenes import Desk, asks, call, heard, whole
 from tests.filters.hooks import Sheriff, SlowSheriff, of_colour
 
 from scallion import (
@@ -67,7 +67,7 @@ def everything(saver: Any) -> str:
     """All that the saver holds, as one text: checkpoints, writes, rows, and the bytes of its files."""
     held = [repr(list(saver.list(None)))]
     if isinstance(saver, SQLCheckpointer):
-        held += [repr(saver.sessions.list()), repr(saver.approvals.list(status=None))]
+        held += [whole(saver.sessions.list()), whole(saver.approvals.list(status=None))]
         files = Path(str(saver.database.engine.url.database)).parent.glob("agent.db*")
         held += [one.read_bytes().decode("latin-1") for one in files]
     return "\n".join(held)
@@ -98,12 +98,12 @@ def test_what_the_input_filter_made_of_the_input_is_all_that_there_is(
     agent = Agent(model, tools=desk.tools, filters=onion, checkpointer=any_saver)
     paused, _ = drive(agent).start(f"my key is {SECRET}", thread="t")
     assert isinstance(paused, Paused)
-    assert SECRET not in repr(paused) + everything(any_saver)
+    assert SECRET not in whole(paused) + everything(any_saver)
     result, events = drive(agent).resume("t", approve())
     assert [heard(asked)[0] for asked in model.calls] == [("human", "my key is [secret]")] * 2
     assert seen == [["my key is [secret]"]]
     assert heard(result.messages)[0] == heard(history(agent))[0] == ("human", "my key is [secret]")
-    assert SECRET not in repr(result) + repr(events) + everything(any_saver)
+    assert SECRET not in whole(result) + whole(events) + everything(any_saver)
 
 
 def test_a_turn_that_its_filter_fails_leaves_nothing_of_the_input(drive: Drive, sql: SQLCheckpointer) -> None:
@@ -542,7 +542,7 @@ def test_a_message_that_waits_in_the_queue_is_filtered_when_its_turn_begins(driv
     drive(agent).start(f"then {SECRET}", thread="t")
     result, events = drive(agent).resume("t", approve())
     assert heard(model.calls[2])[-1] == ("human", "then [secret]")
-    assert SECRET not in repr(result) + repr(list(sql.list(None)))
+    assert SECRET not in whole(result) + repr(list(sql.list(None)))
     assert not events or "".join(one.text for one in events if isinstance(one, Token)) == "ONETWO"
 
 

@@ -14,7 +14,7 @@ from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
 from scallion import ConfigurationError
-from scallion.filters.json_schema import Schema
+from scallion.filters.schema.json_schema import Schema
 
 SUITE = Path(__file__).parents[3] / "shared" / "data" / "json-schema-test-suite"
 

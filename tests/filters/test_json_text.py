@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from langchain_core.utils.json import parse_json_markdown
 
-from scallion.filters.json_text import NoJSON, mend, parse, preferred, search
+from scallion.filters.schema.json_text import NoJSON, mend, parse, preferred, search
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 
@@ -101,6 +101,12 @@ REFUSED = {
     "too large for a number": "[1e400]",
     "half a pair": '{"a": "\\ud83d"}',
     "half a pair as a key": '{"\\udc00": 1}',
+    "half a pair as it is": '{"a": "\ud83d"}',
+    "half a pair as it is in a key": '{"\udc00": 1}',
+    "half a pair as it is in a fence": '```json\n{"a": ["\ud83d"]}\n```',
+    "a pair in two halves": '["\ud83d\ude00"]',
+    "a pair of a half as it is and an escape": '["\ud83d\\ude00"]',
+    "half a pair in JSON that is mended": "{'a': '\ud83d',}",
     "words": "I cannot help with that.",
     "blank": " \n",
     "empty": "",

@@ -23,7 +23,8 @@ from scallion import (
     reject,
     rerun,
 )
-from scallion.filters import backoff, presets
+from scallion.filters import presets
+from scallion.filters.retrying import backoff
 from scallion.testing import ScriptedModel
 
 LATE, DENIED = TimeoutError("late"), PermissionError("the card is blocked")

@@ -13,8 +13,8 @@ from langchain_core.rate_limiters import BaseRateLimiter
 from modes import Drive
 
 from scallion import Agent, ConfigurationError, LimitExceeded, Limits, ThreadError, filters, pause, respond
-from scallion.filters import waiting
 from scallion.filters.rate_limit import Rate
+from scallion.filters.retrying import waiting
 from scallion.testing import ScriptedModel
 
 module: Any = importlib.import_module("scallion.filters.rate_limit")  # the package has the function of that name

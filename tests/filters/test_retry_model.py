@@ -35,8 +35,8 @@ from scallion import (
     pause,
     token_transform,
 )
-from scallion.filters import backoff
-from scallion.filters.backoff import Backoff
+from scallion.filters.retrying import backoff
+from scallion.filters.retrying.backoff import Backoff
 from scallion.testing import BreaksOff, ScriptedModel
 
 QUICK = {"initial_delay": 0.001, "max_delay": 0.002}

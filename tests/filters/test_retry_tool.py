@@ -29,7 +29,7 @@ from scallion import (
     pause,
     rerun,
 )
-from scallion.filters import backoff
+from scallion.filters.retrying import backoff
 from scallion.testing import ScriptedModel
 
 QUICK = {"initial_delay": 0.001, "max_delay": 0.002}

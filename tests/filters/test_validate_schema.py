@@ -28,10 +28,10 @@ from scallion import (
     filters,
     pause,
 )
-from scallion.filters.json_schema import Schema
-from scallion.filters.json_text import Found
-from scallion.filters.native_output import is_offered, is_portable
-from scallion.filters.python_type import PythonType
+from scallion.filters.schema.json_schema import Schema
+from scallion.filters.schema.json_text import Found
+from scallion.filters.schema.native_output import is_offered, is_portable
+from scallion.filters.schema.python_type import PythonType
 from scallion.filters.validate_schema import judge
 from scallion.testing import ScriptedModel
 

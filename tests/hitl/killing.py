@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
-from unittest import mock
 
 from processes import processes
 
+from scallion.testing.crash import die
+from scallion.testing.probes import probed
+
+__all__ = ["AT_ONCE", "all_killed", "die", "dying"]
+
 AT_ONCE = 6
 """How many run at the same time: more would wait for each other's imports."""
-
-
-def die() -> None:
-    """End this process as `kill -9` does."""
-    os.kill(os.getpid(), signal.SIGKILL)
-    signal.pause()
 
 
 def all_killed(step: Callable[..., None], jobs: Sequence[tuple[Any, ...]]) -> None:
@@ -35,26 +32,13 @@ def all_killed(step: Callable[..., None], jobs: Sequence[tuple[Any, ...]]) -> No
             assert code == -signal.SIGKILL, f"the process of {args[1:]} was to be killed, and ended with {code}"
 
 
-@contextmanager
 def dying(
     owner: type, verb: str, *, after: bool = False, only: Callable[..., bool] = lambda *args: True
-) -> Iterator[None]:
+) -> AbstractContextManager[None]:
     """Within the block the process dies where it calls this method in either colour, or right after it returns."""
-    sync, asynchronous = getattr(owner, verb), getattr(owner, f"a{verb}")
 
-    def dies(*args: Any, **options: Any) -> Any:
-        if not only(*args):
-            return sync(*args, **options)
-        if after:
-            sync(*args, **options)
-        return die()
+    def dies(*args: Any, **options: Any) -> None:
+        if only(*args):
+            die()
 
-    async def adies(*args: Any, **options: Any) -> Any:
-        if not only(*args):
-            return await asynchronous(*args, **options)
-        if after:
-            await asynchronous(*args, **options)
-        return die()
-
-    with mock.patch.object(owner, verb, dies), mock.patch.object(owner, f"a{verb}", adies):
-        yield
+    return probed(owner, verb, **{"after" if after else "before": dies})

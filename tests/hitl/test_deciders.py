@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from langgraph.types import Command
 from modes import Drive
 from scenes import Desk, asks, call, results
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from scallion import (
     Agent,
@@ -424,6 +424,7 @@ class TestWhatIsFrozen:
 
             def write(conn: Any) -> None:
                 session = claim(conn, t, "t", 0).no
+                conn.execute(update(t.sessions).values(head=place))
                 if place != "c1":
                     ledger.close(conn, t, "t", "superseded")
                 asking.ask(

@@ -33,7 +33,7 @@ from scallion import (
     stop,
 )
 from scallion.sql.expiring import BATCH, Swept
-from scallion.testing import ScriptedModel
+from scallion.testing import Clock, ScriptedModel
 
 HOUR = 3600
 TOLD = "The request to approve this call expired: nobody answered in time, and nobody refused it. The call did not run."
@@ -42,26 +42,13 @@ TOLD = "The request to approve this call expired: nobody answered in time, and n
 WHO: Any = {"on_expire": "escalate:boss", "deciders": ["ana"]}
 
 
-class Time:
-    """The one clock, which goes on when it is told to."""
-
-    def __init__(self) -> None:
-        self.now = datetime(2030, 1, 1, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def pass_(self, hours: float) -> None:
-        self.now += timedelta(hours=hours)
+@pytest.fixture
+def time() -> Clock:
+    return Clock()
 
 
 @pytest.fixture
-def time() -> Time:
-    return Time()
-
-
-@pytest.fixture
-def timed(database: str, time: Time) -> Any:
+def timed(database: str, time: Clock) -> Any:
     """A saver whose clock the test moves."""
     with SQLCheckpointer(database, clock=time, auto_upgrade=True) as saver:
         yield saver
@@ -90,11 +77,11 @@ def the_one(saver: SQLCheckpointer) -> Any:
 class TestAnExpiredRequest:
     """`on_expire="reject"`: nobody decides it any more, and the turn goes on without the call."""
 
-    def test_the_model_hears_that_it_expired(self, drive: Drive, timed: Any, time: Time) -> None:
+    def test_the_model_hears_that_it_expired(self, drive: Drive, timed: Any, time: Clock) -> None:
         desk = Desk()
         driver = drive(build(desk, timed))
         assert isinstance(driver.start("go", thread="t")[0], Paused)
-        time.pass_(1)
+        time.forward(hours=1)
         done, _ = driver.resume("t")
         assert isinstance(done, Completed)
         assert (done.answer, desk.ran) == (TOLD, [])
@@ -103,21 +90,21 @@ class TestAnExpiredRequest:
         assert audited(timed) == [("expired", None, {"was": "pending"})]
         assert timed.sessions.get("t").status == "idle"
 
-    def test_not_a_moment_too_early(self, drive: Drive, timed: Any, time: Time) -> None:
+    def test_not_a_moment_too_early(self, drive: Drive, timed: Any, time: Clock) -> None:
         desk = Desk()
         driver = drive(build(desk, timed))
         driver.start("go", thread="t")
-        time.pass_(1 - 1e-9)
+        time.forward(hours=1 - 1e-9)
         waiting, _ = driver.resume("t")
         assert isinstance(waiting, Paused)
         assert driver.resume("t", approve())[0].answer == "refunded 1"
 
     @one_of_each
-    def test_nobody_decides_it(self, timed: Any, time: Time) -> None:
+    def test_nobody_decides_it(self, timed: Any, time: Clock) -> None:
         agent = build(Desk(), timed)
         paused = agent.invoke("go", thread="t")
         [asked] = paused.approvals
-        time.pass_(1)
+        time.forward(hours=1)
         for _ in range(2):
             with pytest.raises(ApprovalExpired):
                 timed.approvals.decide(asked.id, approve())
@@ -130,22 +117,22 @@ class TestAnExpiredRequest:
             assert timed.approvals.sweep().expired == 0  # the resume has written it down
         assert agent.resume("t").answer == TOLD
 
-    def test_a_decision_in_time_is_used_later(self, timed: Any, time: Time) -> None:
+    def test_a_decision_in_time_is_used_later(self, timed: Any, time: Clock) -> None:
         agent = build(Desk(), timed)
         paused = agent.invoke("go", thread="t")
         timed.approvals.decide(paused.approvals[0].id, approve())
-        time.pass_(100)
+        time.forward(hours=100)
         assert timed.approvals.sweep() == Swept()
         assert agent.resume("t").answer == "refunded 1"
 
-    def test_some_have_expired(self, drive: Drive, timed: Any, time: Time) -> None:
+    def test_some_have_expired(self, drive: Drive, timed: Any, time: Clock) -> None:
         """As with decisions: those go on, the others stay open, and one decision for all is for those."""
         desk = Desk()
         gate = filters.approval({"refund": Policy(expires_in=HOUR), "look": Policy(expires_in=10 * HOUR)})
         agent = build(desk, timed, gate, calls=(call("refund", "c1", order=1), call("look", "c2", order=2)))
         driver = drive(agent)
         driver.start("go", thread="t")
-        time.pass_(2)
+        time.forward(hours=2)
         waiting, _ = driver.resume("t")
         assert isinstance(waiting, Paused)
         assert [(one.tool, one.status) for one in waiting.approvals] == [("look", "pending")]
@@ -153,13 +140,13 @@ class TestAnExpiredRequest:
         assert done.answer == f"{TOLD} / order 2 is here"
         assert desk.ran == ["look 2"]
 
-    def test_one_decision_for_all_is_for_those_that_have_not(self, drive: Drive, timed: Any, time: Time) -> None:
+    def test_one_decision_for_all_is_for_those_that_have_not(self, drive: Drive, timed: Any, time: Clock) -> None:
         desk = Desk()
         gate = filters.approval({"refund": Policy(expires_in=HOUR), "look": True})
         agent = build(desk, timed, gate, calls=(call("refund", "c1", order=1), call("look", "c2", order=2)))
         driver = drive(agent)
         driver.start("go", thread="t")
-        time.pass_(2)
+        time.forward(hours=2)
         done, _ = driver.resume("t", {"decisions": [{"type": "approve"}]})
         assert done.answer == f"{TOLD} / order 2 is here"
 
@@ -172,7 +159,7 @@ class TestAnExpiredRequest:
         assert driver.resume("t")[0].answer == TOLD
         assert desk.ran == []
 
-    def test_no_retry_around_the_gate_asks_again(self, drive: Drive, timed: Any, time: Time) -> None:
+    def test_no_retry_around_the_gate_asks_again(self, drive: Drive, timed: Any, time: Clock) -> None:
         def until_it_works(request: Any, state: Any, next: Any) -> Any:
             for _ in range(3):
                 reply = next(request)
@@ -182,23 +169,23 @@ class TestAnExpiredRequest:
         gate = filters.approval(default=Policy(expires_in=HOUR))
         driver = drive(build(desk, timed, Filter("again", around_tool=until_it_works), gate))
         driver.start("go", thread="t")
-        time.pass_(1)
+        time.forward(hours=1)
         assert driver.resume("t")[0].answer == TOLD
         assert desk.ran == []
 
-    def test_a_new_message_finds_the_thread_free(self, drive: Drive, timed: Any, time: Time) -> None:
+    def test_a_new_message_finds_the_thread_free(self, drive: Drive, timed: Any, time: Clock) -> None:
         desk = Desk()
         driver = drive(build(desk, timed))
         driver.start("go", thread="t")
-        time.pass_(1)
+        time.forward(hours=1)
         done, _ = driver.start("and now?", thread="t")
         assert done.answer == "the request to approve this call expired unanswered; it did not run"
         assert the_one(timed).status == "expired"
 
-    def test_a_copy_and_an_export_expire_too(self, timed: Any, time: Time) -> None:
+    def test_a_copy_and_an_export_expire_too(self, timed: Any, time: Clock) -> None:
         agent = build(Desk(), timed)
         agent.invoke("go", thread="t")
-        time.pass_(1)
+        time.forward(hours=1)
         timed.approvals.sweep()
         timed.copy_thread("t", "copy")
         timed.sessions.load(timed.sessions.export("t"), "moved")
@@ -235,11 +222,11 @@ class TestKeep:
     """`on_expire="keep"`: only marked, and decided whenever somebody does."""
 
     @one_of_each
-    def test_it_stays_open(self, timed: Any, time: Time) -> None:
+    def test_it_stays_open(self, timed: Any, time: Clock) -> None:
         agent = build(Desk(), timed, on_expire="keep")
         agent.invoke("go", thread="t")
         assert the_one(timed).overdue is False
-        time.pass_(500)
+        time.forward(hours=500)
         assert timed.approvals.sweep() == Swept(overdue=1)
         [one] = timed.approvals.list().items
         assert (one.status, one.overdue) == ("pending", True)
@@ -261,12 +248,12 @@ class TestEscalation:
 
     @one_of_each
     @pytest.mark.parametrize("sweeps", [True, False])
-    def test_the_other_one_decides(self, timed: Any, time: Time, sweeps: bool) -> None:
+    def test_the_other_one_decides(self, timed: Any, time: Clock, sweeps: bool) -> None:
         agent = build(Desk(), timed, **WHO)
         [asked] = agent.invoke("go", thread="t").approvals
         with pytest.raises(InvalidDecision, match="'boss' is not among those"):
             timed.approvals.decide(asked.id, approve(), by="boss")
-        time.pass_(1.5)
+        time.forward(hours=1.5)
         if sweeps:
             assert timed.approvals.sweep() == Swept(escalated=1)
             assert timed.approvals.sweep() == Swept()
@@ -283,19 +270,19 @@ class TestEscalation:
         assert [event for event, _, _ in audited(timed)] == ["escalated", "decided"]
         assert agent.resume("t").answer == "refunded 1"
 
-    def test_who_could_decide_still_can(self, timed: Any, time: Time) -> None:
+    def test_who_could_decide_still_can(self, timed: Any, time: Clock) -> None:
         agent = build(Desk(), timed, **WHO)
         agent.invoke("go", thread="t")
-        time.pass_(1.5)
+        time.forward(hours=1.5)
         assert agent.resume("t", approve(), by="ana").answer == "refunded 1"
 
-    def test_the_second_time_it_expires(self, drive: Drive, timed: Any, time: Time) -> None:
+    def test_the_second_time_it_expires(self, drive: Drive, timed: Any, time: Clock) -> None:
         driver = drive(build(Desk(), timed, **WHO))
         driver.start("go", thread="t")
-        time.pass_(1.5)
+        time.forward(hours=1.5)
         assert isinstance(driver.resume("t")[0], Paused)
         assert the_one(timed).expires_at == time.now + timedelta(hours=1)
-        time.pass_(1)
+        time.forward(hours=1)
         assert driver.resume("t")[0].answer == TOLD
         assert audited(timed) == [("escalated", None, {"to": "boss"}), ("expired", None, {"was": "pending"})]
 
@@ -308,13 +295,13 @@ class TestSweeping:
     """The sweep of many threads."""
 
     @one_of_each
-    def test_batch_by_batch(self, timed: Any, time: Time, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_batch_by_batch(self, timed: Any, time: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("scallion.sql.expiring.BATCH", 2)
         agents = [build(Desk(), timed, **policy) for policy in ({}, {"on_expire": "keep"}, WHO)]
         for number, agent in enumerate(agents * 3):
             agent.invoke("go", thread=f"t{number}")
         early = timed.approvals.sweep()
-        time.pass_(1)
+        time.forward(hours=1)
         assert early == Swept()
         assert timed.approvals.sweep(thread="t0") == Swept(expired=1)
         assert timed.approvals.sweep() == Swept(expired=2, escalated=3, overdue=3)
@@ -323,15 +310,15 @@ class TestSweeping:
         assert {timed.sessions.get(f"t{n}").status for n in range(9)} == {"paused"}
         assert BATCH == 200
 
-    async def test_the_other_colour_and_one_owner(self, timed: Any, time: Time) -> None:
+    async def test_the_other_colour_and_one_owner(self, timed: Any, time: Clock) -> None:
         agent = build(Desk(), timed)
         for owner in ("ana", "bo"):
             await agent.ainvoke("go", thread=owner, owner=owner)
-        time.pass_(1)
+        time.forward(hours=1)
         assert await timed.for_owner("ana").approvals.asweep() == Swept(expired=1)
         assert await timed.approvals.asweep() == Swept(expired=1)
 
-    def test_the_command(self, database: str, timed: Any, time: Time, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_command(self, database: str, timed: Any, time: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
         time.now = datetime.now(UTC) - timedelta(hours=3)  # the command has the database's clock
         monkeypatch.setenv("SCALLION_DB", database)
         from scallion.cli.verbs import scallion
@@ -350,17 +337,17 @@ class TestSweeping:
 class TestOtherKinds:
     """A question, a call that runs elsewhere: they expire too, and say so."""
 
-    def told(self, drive: Drive, timed: Any, time: Time, agent: Agent) -> Any:
+    def told(self, drive: Drive, timed: Any, time: Clock, agent: Agent) -> Any:
         driver = drive(agent)
         assert isinstance(driver.start("go", thread="t")[0], Paused)
-        time.pass_(1)
+        time.forward(hours=1)
         late = stop() if "stop" in timed.approvals.list("expired").items[0].allowed else respond("too late")
         with pytest.raises(ApprovalExpired):
             driver.resume("t", late)
         return driver.resume("t")[0].answer
 
     @pytest.mark.parametrize("chain", ["turn", "chat", "tool"])
-    def test_a_pause_returns_what_time_decided(self, drive: Drive, timed: Any, time: Time, chain: str) -> None:
+    def test_a_pause_returns_what_time_decided(self, drive: Drive, timed: Any, time: Clock, chain: str) -> None:
         found: list[str] = []
 
         def ask(request: Any, state: Any, next: Any) -> Any:
@@ -372,13 +359,13 @@ class TestOtherKinds:
         driver = drive(build(desk, timed, Filter("asks", **{f"around_{chain}": ask})))
         result, _ = driver.start("go", thread="t")
         while isinstance(result, Paused):
-            time.pass_(1)
+            time.forward(hours=1)
             result, _ = driver.resume("t")
         assert result.answer == "refunded 1"
         assert set(found) == {"expired"}
         assert desk.ran == ["refund 1"]
 
-    def test_a_call_that_runs_elsewhere(self, drive: Drive, timed: Any, time: Time) -> None:
+    def test_a_call_that_runs_elsewhere(self, drive: Drive, timed: Any, time: Clock) -> None:
         from langchain_core.tools import tool
 
         @tool
@@ -397,7 +384,7 @@ class TestOtherKinds:
         assert desk.ran == []
 
     @pytest.mark.parametrize("guarded", [False, True])
-    def test_an_error_that_nobody_mended(self, drive: Drive, timed: Any, time: Time, guarded: bool) -> None:
+    def test_an_error_that_nobody_mended(self, drive: Drive, timed: Any, time: Clock, guarded: bool) -> None:
         ran: list[int] = []
 
         def refund(order: int) -> str:
@@ -412,7 +399,7 @@ class TestOtherKinds:
         assert told == "error: PermissionError: the token has expired (nobody mended it in time)"
         assert ran == [1]
 
-    def test_an_outcome_that_nobody_knows(self, drive: Drive, timed: Any, time: Time) -> None:
+    def test_an_outcome_that_nobody_knows(self, drive: Drive, timed: Any, time: Clock) -> None:
         ran: list[int] = []
 
         def refund(order: int) -> str:
@@ -424,7 +411,7 @@ class TestOtherKinds:
         assert told.startswith("not run again: whether it took effect is not known")
         assert ran == [1]
 
-    def test_a_question_of_a_tool(self, drive: Drive, timed: Any, time: Time) -> None:
+    def test_a_question_of_a_tool(self, drive: Drive, timed: Any, time: Clock) -> None:
         def refund(order: int) -> str:
             """Give the money back."""
             return pause("which account?", expires_in=HOUR).type
@@ -480,23 +467,23 @@ def test_a_pause_that_cannot_expire_so(memory: Any) -> None:
 
 
 @one_of_each
-def test_the_bare_graph_goes_on_with_what_time_decided(timed: Any, time: Time) -> None:
+def test_the_bare_graph_goes_on_with_what_time_decided(timed: Any, time: Clock) -> None:
     agent = build(Desk(), timed)
     config: Any = {"configurable": {"thread_id": "t"}}
     agent.graph.invoke({"messages": [{"role": "user", "content": "go"}]}, config)
-    time.pass_(1)
+    time.forward(hours=1)
     done = agent.graph.invoke(timed.command_for("t"), config)
     assert done["messages"][-1].text == TOLD
 
 
 @one_of_each
-def test_a_race_between_the_sweep_and_a_decision_has_one_end(timed: Any, time: Time, database: str) -> None:
+def test_a_race_between_the_sweep_and_a_decision_has_one_end(timed: Any, time: Clock, database: str) -> None:
     """Whoever comes first: decided and used, or expired; the other one hears of it."""
     from concurrent.futures import ThreadPoolExecutor
 
     agent = build(Desk(), timed)
     ids = [agent.invoke("go", thread=f"t{n}").approvals[0].id for n in range(8)]
-    late = Time()
+    late = Clock()
     late.now = time.now + timedelta(hours=1)
     with Inbox(database, clock=time) as early, Inbox(database, clock=late) as sweeper:
 

@@ -25,20 +25,7 @@ from scallion.errors import ConfigurationError
 from scallion.notify import NotDelivered, Notification
 from scallion.sql import moving, neighbours, telling
 from scallion.sql.outbox import Delivery
-from scallion.testing import ScriptedModel
-
-
-class Clock:
-    """A clock that stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.now = datetime(2026, 1, 1, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def forward(self, **span: float) -> None:
-        self.now += timedelta(**span)
+from scallion.testing import Clock, ScriptedModel
 
 
 class Told(list[Notification]):
@@ -89,7 +76,7 @@ def shown(saver: Any) -> list[tuple[str, int, str | None]]:
 
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(datetime(2026, 1, 1, tzinfo=UTC))
 
 
 @pytest.fixture

@@ -9,25 +9,14 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import BaseTool, StructuredTool
 
+from scallion.testing import asks as asks
+from scallion.testing import call as call
+from scallion.testing import malformed as broken
+
+__all__ = ["WAIT", "Log", "asks", "assert_valid", "broken", "call", "history", "results", "told"]
+
 WAIT = 20
 """Seconds after which a test gives up on something that should happen at once."""
-
-
-def call(name: str, id: str | None = "c1", **args: Any) -> dict[str, Any]:
-    """A tool call as a model makes it."""
-    return {"name": name, "args": args, "id": id, "type": "tool_call"}
-
-
-def broken(name: str, id: str | None = "c1", args: str = '{"text": ') -> dict[str, Any]:
-    """A tool call whose arguments are not JSON."""
-    return {"name": name, "args": args, "id": id, "type": "invalid_tool_call", "error": None}
-
-
-def asks(*calls: dict[str, Any], text: str = "", id: str | None = None) -> AIMessage:
-    """A message of the model that calls these tools."""
-    good = [one for one in calls if one["type"] == "tool_call"]
-    bad = [one for one in calls if one["type"] == "invalid_tool_call"]
-    return AIMessage(text, tool_calls=good, invalid_tool_calls=bad, id=id)
 
 
 class Log(list[str]):

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from langchain_core.tools import BaseTool, StructuredTool
 
-from scallion import Agent, Completed, Paused
+from scallion import Agent
 from scallion.events import Token
+from scallion.testing import MODES, Driver
+from scallion.testing.modes import Outcome
 
 from .clients import client
 
-MODES = ("invoke", "ainvoke", "stream", "astream")
+__all__ = ["MODES", "STREAMED", "Ledger", "agent_over", "ask", "text_of"]
 STREAMED = ("stream", "astream")
 
 Event = Any
@@ -51,22 +52,9 @@ def agent_over(protocol: str, url: str, ledger: Ledger | None = None, **options:
     return Agent(model, **defaults | options)
 
 
-def ask(agent: Agent, mode: str, message: str, thread: str = "t") -> tuple[Completed | Paused, list[Event]]:
+def ask(agent: Agent, mode: Any, message: str, thread: str = "t") -> Outcome:
     """One turn in that mode: its result, and the events before it (none where nothing is streamed)."""
-    match mode:
-        case "invoke":
-            return agent.invoke(message, thread=thread), []
-        case "ainvoke":
-            return asyncio.run(agent.ainvoke(message, thread=thread)), []
-        case "stream":
-            *events, result = agent.stream(message, thread=thread)
-            return result, events
-    *events, result = asyncio.run(_collected(agent, message, thread))
-    return result, events
-
-
-async def _collected(agent: Agent, message: str, thread: str) -> list[Event]:
-    return [event async for event in agent.astream(message, thread=thread)]
+    return Driver(agent, mode).start(message, thread=thread)
 
 
 def text_of(events: Sequence[Event], kind: type = Token) -> str:

@@ -45,6 +45,6 @@ def test_nothing_fits() -> None:
 def test_every_tool_is_found_by_its_name(name: str) -> None:
     """Whatever its schema is like."""
     given = catalogue(name)
-    search_tool, _ = tool_search(list(given.tools.values()), max_results=1, tool_name="find a tool")
+    search_tool, _ = tool_search(list(given.tools.values()), max_results=1, tool_name="find-a-tool")
     for tool in list(given.tools)[::40]:
         assert search_tool.invoke({"query": tool}) == f'["{tool}"]'

@@ -7,7 +7,8 @@ import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, message_chunk_to_message
 from langchain_core.tools import tool
 
-from scallion.testing import BreaksOff, ScriptedModel, ScriptExhausted
+from scallion import ConfigurationError
+from scallion.testing import BreaksOff, ScriptedModel, ScriptExhausted, call
 
 CALLS = AIMessage(
     "Let me see.",
@@ -76,7 +77,7 @@ def test_an_exception_in_the_script_is_raised() -> None:
 
 def test_a_reply_of_another_type_is_refused() -> None:
     """A mistake in a test is told where it was made."""
-    with pytest.raises(TypeError, match="not int"):
+    with pytest.raises(ConfigurationError, match="not int"):
         ScriptedModel([3]).invoke("a")  # type: ignore[list-item]
 
 
@@ -195,3 +196,7 @@ async def test_a_slow_reply_can_be_cancelled() -> None:
     model = ScriptedModel(["late"], delay=30)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(model.ainvoke("hi"), 0.05)
+
+
+def test_a_tool_may_have_an_argument_that_is_called_name() -> None:
+    assert call("find", name="bob") == {"name": "find", "args": {"name": "bob"}, "id": "c1", "type": "tool_call"}

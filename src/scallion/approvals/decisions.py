@@ -15,6 +15,8 @@ from scallion.approvals.schemas import validator
 from scallion.errors import AlreadyDecided, ApprovalExpired, InvalidDecision
 from scallion.values import Approval, Decision
 
+MISSING = " is missing: give all arguments"
+
 
 def read(decision: Any) -> Decision:
     """The decision that a `Decision`, plain JSON or LangChain's form of it stands for.
@@ -97,7 +99,9 @@ def _check_args(approval: Approval, decision: Decision) -> None:
     if known is not None and not schema.get("additionalProperties"):
         unknown = sorted(set(decision.args) - set(known))
         if unknown:
-            raise InvalidDecision(f"{approval.tool} has no argument {', '.join(map(repr, unknown))}", approval)
+            raise InvalidDecision(
+                f"{approval.tool or 'the answer'} has no argument {', '.join(map(repr, unknown))}", approval
+            )
     _check_schema(dict(decision.args), schema, "the edited arguments do not fit", approval)
 
 
@@ -108,23 +112,35 @@ def _check_response(approval: Approval, decision: Decision) -> None:
         _check_schema(decision.message, approval.schema, "the response does not fit", approval)
 
 
+def faults(value: Any, schema: Mapping[str, Any]) -> list[tuple[tuple[str | int, ...], str]]:
+    """Where a value does not fit the schema and which rule it breaks, without the value; empty where it fits.
+
+    Raises whatever a schema brings about that is none.
+    """
+    errors = sorted(validator(schema).iter_errors(value), key=lambda e: list(map(str, e.path)))
+    return [(tuple(error.absolute_path), _broken(error)) for error in errors]
+
+
 def _check_schema(value: Any, schema: Mapping[str, Any], what: str, approval: Approval) -> None:
     try:
-        errors = sorted(validator(schema).iter_errors(value), key=lambda e: list(map(str, e.path)))
+        found = faults(value, schema)
     except Exception as error:  # whatever the schema of another graph is, it is no JSON schema
         told = f"it cannot be checked, as the schema is not usable ({type(error).__name__})"
         raise InvalidDecision(told, approval) from None
-    if errors:
-        told = "; ".join(_told(error) for error in errors[:5])
+    if found:
+        told = "; ".join(_told(path, rule) for path, rule in found[:5])
         raise InvalidDecision(f"{what}: {told}", approval)
 
 
-def _told(error: Any) -> str:
-    """Where and which rule, without the value: a message of jsonschema quotes what was given."""
-    where = "/".join(map(str, error.absolute_path)) or "the whole"
+def _told(path: tuple[str | int, ...], rule: str) -> str:
+    return rule if rule.endswith(MISSING) else f"{'/'.join(map(str, path)) or 'the whole'} {rule}"
+
+
+def _broken(error: Any) -> str:
+    """The rule that is broken, without the value: a message of jsonschema quotes what was given."""
     if error.validator == "required":
         missing = sorted(set(error.validator_value) - set(error.instance))
-        return f"{', '.join(map(repr, missing))} is missing: give all arguments"
+        return f"{', '.join(map(repr, missing))}{MISSING}"
     if error.validator in ("type", "enum", "const", "minimum", "maximum", "pattern", "format"):
-        return f"{where} is not of {error.validator} {error.validator_value!r}"
-    return f"{where} breaks the rule {error.validator!r}"
+        return f"is not of {error.validator} {error.validator_value!r}"
+    return f"breaks the rule {error.validator!r}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from scallion.approvals.schemas import library
 from scallion.errors import ConfigurationError
 
 KINDS: Mapping[str, tuple[str, ...]] = {
@@ -27,11 +28,11 @@ NOTES = ("title", "description", "$comment")
 
 def check(pattern: Mapping[str, Any], *, allows: bool) -> None:
     """Raise ConfigurationError, saying where, unless it is a JSON schema that a rule can go by."""
-    from jsonschema import Draft202012Validator, SchemaError
-
+    jsonschema = library()
+    draft = jsonschema.Draft202012Validator
     try:
-        Draft202012Validator.check_schema(pattern, format_checker=Draft202012Validator.FORMAT_CHECKER)
-    except SchemaError as error:
+        draft.check_schema(pattern, format_checker=draft.FORMAT_CHECKER)
+    except jsonschema.SchemaError as error:
         where = "/".join(map(str, error.absolute_path)) or "the whole"
         raise ConfigurationError(f"pattern= of a rule is no JSON schema: look at {where}") from None
     except RecursionError:

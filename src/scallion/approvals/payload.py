@@ -8,7 +8,7 @@ Neither langchain nor langgraph is imported here: the inbox reads payloads witho
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -74,6 +74,16 @@ def payload(
 def is_ours(value: Any) -> bool:
     """Whether a gate or a `pause` of Scallion asks."""
     return isinstance(value, Mapping) and MARK in value
+
+
+def in_order(interrupts: Iterable[Any]) -> list[Any]:
+    """Interrupts in the order of the calls that they are about; those of other graphs keep theirs, behind ours."""
+    return sorted(interrupts, key=lambda one: (not is_ours(one.value), place(one.value)))
+
+
+def place(value: Any) -> tuple[int, ...]:
+    """The place of the call in its batch, behind that of each agent's call around it; empty where it is not known."""
+    return tuple(value.get("bound", {}).get("place") or ()) if is_ours(value) else ()
 
 
 def approval(interrupt_id: str, value: Any, thread: str, response_schema: Any = None) -> Approval:

@@ -15,10 +15,10 @@ from scallion.cli.cards import Cards
 from scallion.cli.failure import DONE, PAUSED, describe, failed
 from scallion.cli.options import by_option, database_option, requester_options
 from scallion.cli.screen import Live, watch
-from scallion.cli.standing import Standing, aside, resuming, standing
+from scallion.cli.standing import Standing, aside, behind_a_change, resuming, standing
 from scallion.cli.target import load
 from scallion.cli.turns import CANCELLED, new_thread, thread_option
-from scallion.errors import ThreadPaused
+from scallion.errors import PauseChanged, ThreadPaused
 from scallion.inspect.escape import one_line
 from scallion.values import Paused
 
@@ -69,6 +69,7 @@ class Chat:
         self._user = user
         self._owner = owner
         self._resuming = resuming(graph, thread)
+        self._behind_a_change = behind_a_change(graph, thread)
         self._typed: list[str] = []
         self._screen = Live()
         self._cards = Cards(getattr(agent.checkpointer, "approvals", None), by)
@@ -192,7 +193,8 @@ class Chat:
         except Exception as error:
             self._screen.end()
             sys.stdout.flush()
-            failed(f"{describe(error)}{self._way_on()}")
+            way_on = self._behind_a_change if isinstance(error, PauseChanged) else self._way_on()
+            failed(f"{describe(error)}{way_on}")
         finally:
             self._screen.end()
         return None

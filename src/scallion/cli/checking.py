@@ -61,7 +61,7 @@ def _waiting(agent: Agent, wanted: Mapping[str, Any]) -> Iterator[Approval]:
 
 def _paused(agent: Agent) -> Iterator[str]:
     """The threads of the agent, by its name, that wait."""
-    sessions = _every(agent.checkpointer.sessions.list, agent=agent.name, status="paused")
+    sessions = _every(agent.checkpointer.sessions.list, agent=agent.name, status="paused", archived=None)
     return (one.thread for one in sessions)
 
 

@@ -39,28 +39,41 @@ def approve(id: str, thread: str | None, by: str, as_json: bool, **kept: bool) -
 
 @click.command()
 @_deciding
-@click.option("-m", "--message", metavar="REASON", help="Why; the model reads it.")
+@click.argument("reason", required=False)
+@click.option("-m", "--message", metavar="REASON", help="The same as REASON.")
 @standing_options
-def reject(id: str, thread: str | None, by: str, as_json: bool, message: str | None, **kept: bool) -> None:
-    """Refuse the call.
+def reject(
+    id: str, thread: str | None, by: str, as_json: bool, reason: str | None, message: str | None, **kept: bool
+) -> None:
+    """Refuse the call, with REASON, which the model reads.
 
     With --always or --this-thread a standing rule is made too, which denies such calls without asking anybody.
     """
-    decision = Decision("reject", message=message)
+    decision = Decision("reject", message=_once(reason, message))
     _decide(id, thread, lambda approval: decision, by, as_json, standing("deny", **kept))
 
 
 @click.command()
 @_deciding
 @click.argument("message", required=False)
+@click.option("-m", "--message", "option", metavar="MESSAGE", help="The same as MESSAGE.")
 @click.option("--json-answer", metavar="JSON", help="The answer as JSON, instead of MESSAGE; - reads standard input.")
-def respond(id: str, thread: str | None, by: str, as_json: bool, message: str | None, json_answer: str | None) -> None:
+def respond(
+    id: str,
+    thread: str | None,
+    by: str,
+    as_json: bool,
+    message: str | None,
+    option: str | None,
+    json_answer: str | None,
+) -> None:
     """Answer the question, or answer in place of the tool.
 
     MESSAGE is read as JSON where the question has a schema for something else than a text; --json-answer always is.
     """
     from scallion.cli import editing
 
+    message = _once(message, option)
     if json_answer is None:
         if message is None:
             raise click.UsageError("give MESSAGE or --json-answer")
@@ -124,6 +137,13 @@ def withdraw(id: str, thread: str | None, by: str, as_json: bool) -> None:
         shown = find(inbox, id, thread)
         approval = inbox.approvals.withdraw(shown.id, by=by, thread=shown.thread)
     _told(approval, "pending again" if shown.decision else f"without the vote of {by}", as_json)
+
+
+def _once(argument: str | None, option: str | None) -> str | None:
+    """A text that may be given as an argument or as an option."""
+    if argument is not None and option is not None:
+        raise click.UsageError("give the text once, as an argument or with --message")
+    return argument if option is None else option
 
 
 def _decide(

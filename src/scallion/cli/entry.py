@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
@@ -10,6 +9,7 @@ from io import TextIOWrapper
 import click
 
 from scallion.cli.failure import DONE, ERROR, describe, failed
+from scallion.cli.output import let_go
 from scallion.cli.verbs import scallion
 
 
@@ -25,8 +25,8 @@ def main(args: Sequence[str] | None = None) -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return failed("interrupted")
-    except BrokenPipeError:  # whoever read the output has gone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:
+        let_go()
         return ERROR
     except Exception as error:
         return failed(describe(error))

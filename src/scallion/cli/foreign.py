@@ -17,7 +17,7 @@ from scallion.cli.failure import DONE, PAUSED
 from scallion.cli.output import console, print_json
 from scallion.cli.standing import resuming
 from scallion.errors import ConfigurationError, NotPaused
-from scallion.inspect.card import card
+from scallion.inspect.card import card, offered
 from scallion.inspect.conversation import message_data, text_of
 from scallion.inspect.escape import one_line, printable
 from scallion.sql import summary
@@ -133,6 +133,6 @@ def _print(stand: Stand, way_on: str) -> None:
     for approval in stand.waiting:
         console().print(card(approval))
     if stand.waiting:
-        click.echo(f"paused; once decided (approve|edit|reject|respond ID): {way_on}")
+        click.echo(f"paused; once decided ({offered(stand.waiting)} ID): {way_on}")
     else:
         click.echo(f"stopped before {one_line(', '.join(stand.next))}; to go on: {way_on}")

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from scallion.approvals.deciders import agreeing
-from scallion.cli.options import database, database_option, json_option, place
+from scallion.cli.options import F, database, database_option, json_option, place
 from scallion.cli.output import ago, print_json, print_table
 from scallion.errors import ConfigurationError
-from scallion.inspect.card import heading
+from scallion.inspect.card import answer_of, heading
 from scallion.inspect.escape import one_line
 from scallion.values import Approval, ApprovalKind
 
@@ -23,7 +23,22 @@ SHORT = 100
 """Characters of a description in the table."""
 
 limit_option = click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="Rows at most.")
+SESSION_OPTIONS = (
+    click.option("--owner", help="Those of this owner."),
+    click.option("--tag", help="Those with this tag."),
+    click.option("--agent", metavar="NAME", help="Those of this agent."),
+    click.option("--archived", is_flag=True, help="Those that were put away, which are left out otherwise."),
+    click.option("--search", metavar="TEXT", help="Those where all of these words were said."),
+)
+
 after_option = click.option("--after", metavar="NEXT", help="Go on behind the page that gave this `next`.")
+
+
+def session_options(function: F) -> F:
+    """What chooses among sessions: `--owner`, `--tag`, `--agent`, `--archived`, `--search`."""
+    for option in reversed(SESSION_OPTIONS):
+        function = option(function)
+    return function
 
 
 @click.command()
@@ -57,7 +72,14 @@ def pending(status: Any, check: str | None, limit: int, after: str | None, as_js
         print_json(document(page))
         return None
     rows = [
-        (one.id, one.thread, heading(one), _short(one.description), _standing(one), ago(one.created_at))
+        (
+            one.id,
+            one.thread,
+            heading(one),
+            _short(f"{one.description} {answer_of(one) or ''}"),
+            _standing(one),
+            ago(one.created_at),
+        )
         for one in page.items
     ]
     print_table(("id", "thread", "about", "asks", "status", "age"), rows, "nothing is pending", page.next)
@@ -74,11 +96,8 @@ def _refuse(*names: str) -> None:
 
 @click.command()
 @click.option("--status", type=click.Choice(["idle", "running", "paused", "failed"]), help="Those in this state.")
-@click.option("--owner", help="Those of this owner.")
-@click.option("--tag", help="Those with this tag.")
-@click.option("--agent", metavar="NAME", help="Those of this agent.")
+@session_options
 @click.option("--order", type=click.Choice(["updated", "created"]), default="updated", help="The newest by this first.")
-@click.option("--search", metavar="TEXT", help="Those with this text in thread, title or preview.")
 @limit_option
 @after_option
 @database_option
@@ -92,10 +111,17 @@ def sessions(after: str | None, as_json: bool, **wanted: Any) -> None:
     if as_json:
         return print_json(document(page))
     rows = [
-        (one.thread, one.status, str(one.message_count), str(one.pending_count), ago(one.updated), one.title or "")
+        (
+            one.thread,
+            one.status,
+            str(one.message_count),
+            str(one.pending_count),
+            ago(one.updated),
+            one.found or one.title or "",
+        )
         for one in page.items
     ]
-    columns = ("thread", "status", "messages", "pending", "age", "title")
+    columns = ("thread", "status", "messages", "pending", "age", "found" if wanted["search"] else "title")
     return print_table(columns, rows, "there are no threads", page.next)
 
 

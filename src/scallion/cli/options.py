@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from scallion.errors import StorageError
+from scallion.sql.environment import DEFAULT_DB as DEFAULT_DB
+from scallion.sql.environment import check_there as check_there
+from scallion.sql.environment import database as database
+from scallion.sql.environment import is_missing as is_missing
+from scallion.sql.environment import keys as keys
+from scallion.sql.environment import place as place
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-DEFAULT_DB = "sqlite:///scallion.db"
 DB_HELP = f"The database (default: SCALLION_DB, or {DEFAULT_DB})."
 SCHEMA_HELP = "The schema of its tables, on a server (default: SCALLION_SCHEMA)."
 PREFIX_HELP = "What the names of its tables start with (default: SCALLION_PREFIX)."
@@ -24,52 +27,6 @@ def _use(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
     if value:
         os.environ[f"SCALLION_{str(param.name).upper()}"] = value
         ctx.meta[f"scallion.{param.name}"] = value
-
-
-def place() -> dict[str, Any]:
-    """Schema and prefix of the tables and the keys of what is in them, as Inbox and SQLCheckpointer take them."""
-    named = {"schema": os.environ.get("SCALLION_SCHEMA") or None, "prefix": os.environ.get("SCALLION_PREFIX", "")}
-    return named | {"key": keys()}
-
-
-def keys() -> list[str] | None:
-    """The keys in SCALLION_KEY, with commas between them; None where there are none.
-
-    They never come from an option: what is typed is kept, and seen by others.
-    """
-    return [key for key in os.environ.get("SCALLION_KEY", "").split(",") if key.strip()] or None
-
-
-def database() -> str:
-    """The URL of the database. Raises StorageError for a file that is not there: looking into it would make it."""
-    url = os.environ.get("SCALLION_DB") or DEFAULT_DB
-    check_there(url)
-    return url
-
-
-def check_there(url: str) -> None:
-    """Raise StorageError where it names the file of an SQLite database, and that is not there."""
-    if is_missing(url):
-        raise StorageError(f"there is no database at {_file(url)}; --db or SCALLION_DB names another one")
-
-
-def is_missing(url: str) -> bool:
-    """Whether it names the file of an SQLite database, and that is not there."""
-    file = _file(url)
-    return file is not None and not Path(file).exists()
-
-
-def _file(url: str) -> str | None:
-    """The file of an SQLite database; None for every other database, and for what is no URL."""
-    from sqlalchemy import make_url
-    from sqlalchemy.exc import ArgumentError
-
-    try:
-        parts = make_url(url)
-    except ArgumentError:  # told by whoever opens it
-        return None
-    name = parts.database or ":memory:"
-    return None if parts.get_backend_name() != "sqlite" or name.startswith((":memory:", "file:")) else name
 
 
 def database_option(function: F) -> F:

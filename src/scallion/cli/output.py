@@ -52,11 +52,16 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], nothing: 
     return None
 
 
-def ago(moment: datetime | None) -> str:
-    """How long ago, in the largest unit that gives a number."""
+def let_go() -> None:
+    """Write nothing more to standard output, as whoever read it has gone."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def ago(moment: datetime | None, now: datetime | None = None) -> str:
+    """How long before `now`, the present if it is not given, in the largest unit that gives a number."""
     if moment is None:
         return ""
-    seconds = int((datetime.now(UTC) - moment).total_seconds())
+    seconds = int(((now or datetime.now(UTC)) - moment).total_seconds())
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= size:
             return f"{seconds // size} {unit}"

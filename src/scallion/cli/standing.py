@@ -31,6 +31,14 @@ def resuming(graph: str, thread: str) -> str:
     return shlex.join(["scallion", "resume", graph, thread])
 
 
+def behind_a_change(graph: str, thread: str) -> str:
+    """The ways on from a pause that the program does not answer to any more: resuming it again fails again."""
+    give_up = shlex.join(["scallion", "cancel", thread, "--graph", graph])
+    return (
+        f'; resume it with the program that asked, or build the agent with on_changed="ask"; to give it up: {give_up}'
+    )
+
+
 def standing(agent: Agent, thread: str) -> Standing:
     """Where the thread stands now."""
     from scallion.approvals.ledger import open_approvals
@@ -51,7 +59,7 @@ def standing(agent: Agent, thread: str) -> Standing:
 
 
 def _unfinished(snapshot: Any) -> list[str]:
-    from scallion.loop.state import open_calls
+    from scallion.history import open_calls
 
     running = sum(task.name == "tool" and task.result is None for task in snapshot.tasks)
     return [call["name"] for call in open_calls(snapshot.values.get("messages") or [])[:running]]

@@ -8,12 +8,13 @@ from contextlib import redirect_stdout
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from traceback import walk_tb
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from scallion.errors import ConfigurationError, ScallionError
+from scallion.errors import ConfigurationError
 from scallion.inspect.escape import one_line
 
 if TYPE_CHECKING:
@@ -76,8 +77,6 @@ def _module(place: str) -> ModuleType:
         raise click.BadParameter(f"there is no file {place}", param_hint="GRAPH")
     try:
         return _from_file(Path(place).resolve()) if is_file else _from_package(place)
-    except ScallionError:
-        raise
     except ModuleNotFoundError as error:
         if not is_file and error.name and (place == error.name or place.startswith(f"{error.name}.")):
             raise click.BadParameter(f"there is no module {place}", param_hint="GRAPH") from error
@@ -87,7 +86,9 @@ def _module(place: str) -> ModuleType:
 
 
 def _unloadable(place: str, error: Exception) -> ConfigurationError:
-    return ConfigurationError(one_line(f"{place} failed to load: {type(error).__name__}: {error}"))
+    lines = [line for frame, line in walk_tb(error.__traceback__) if frame.f_code.co_name == "<module>"]
+    where = f" (line {lines[0]})" if lines else ""
+    return ConfigurationError(one_line(f"{place} failed to load: {type(error).__name__}: {error}{where}"))
 
 
 def _from_file(path: Path) -> ModuleType:

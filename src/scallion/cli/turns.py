@@ -22,8 +22,9 @@ from scallion.cli.options import (
 )
 from scallion.cli.output import console, print_json
 from scallion.cli.screen import Screen, watch
-from scallion.cli.standing import aside, resuming, standing
+from scallion.cli.standing import aside, behind_a_change, resuming, standing
 from scallion.cli.target import load, load_graph
+from scallion.errors import PauseChanged
 from scallion.inspect.escape import one_line, printable
 from scallion.values import Completed, Paused
 
@@ -130,7 +131,9 @@ def _turn(agent: Agent, graph: str, thread: str, start: Callable[[], Iterator[An
     except KeyboardInterrupt:
         return failed(f"interrupted{_way_on(agent, graph, thread)}")
     except Exception as error:
-        return failed(f"{describe(error)}{_way_on(agent, graph, thread)}")
+        changed = isinstance(error, PauseChanged)
+        way_on = behind_a_change(graph, thread) if changed else _way_on(agent, graph, thread)
+        return failed(f"{describe(error)}{way_on}")
     if as_json:
         print_json(_document(result, screen.answer))
     else:
@@ -153,12 +156,12 @@ def _print(result: Completed | Paused, answer: str, way_on: str) -> None:
     if isinstance(result, Completed):
         click.echo(printable(answer))
         return
-    from scallion.inspect.card import card
+    from scallion.inspect.card import card, offered
 
     screen = console()
     for approval in result.approvals:
         screen.print(card(approval))
-    click.echo(f"paused; once decided (approve|edit|reject|respond ID): {way_on}")
+    click.echo(f"paused; once decided ({offered(result.approvals)} ID): {way_on}")
 
 
 def _document(result: Completed | Paused, answer: str) -> dict[str, Any]:

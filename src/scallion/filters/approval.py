@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from scallion.approvals.policy import Policy
@@ -31,9 +31,9 @@ class Approval(Filter):
     ) -> None:
         super().__init__(name)
         _check(policies, when, name)
-        self._policies = {tool: _verdict(verdict, tool) for tool, verdict in (policies or {}).items()}
+        self._policies = {tool: _of(verdict, tool) for tool, verdict in (policies or {}).items()}
         self._when = when
-        self._default = _verdict(default, "default")
+        self._default = _of(default, "default")
         self._by_mark = policies is None and when is None and default is None
 
     def check_tools(self, names: frozenset[str]) -> None:
@@ -46,10 +46,7 @@ class Approval(Filter):
     def check_saver(self, saver: Any) -> None:
         """Raise ConfigurationError for a policy with votes or escalation, where nobody keeps them."""
         super().check_saver(saver)
-        policies = [one for one in (*self._policies.values(), self._default) if one is not None]
-        if any(one.needs_ledger for one in policies) and not hasattr(saver, "approvals"):
-            told = f"filter {self.name!r} has a policy with a quorum or an escalation"
-            raise ConfigurationError(f"{told}: give a SQLCheckpointer as checkpointer=")
+        check_kept(self.name, (*self._policies.values(), self._default), saver)
 
     def around_tool(self, request: ToolRequest, state: Any, next: Any) -> ToolReply:
         """Ask where the policy says so, and do what was decided."""
@@ -77,7 +74,7 @@ class Approval(Filter):
         if name in self._policies:
             return self._policies[name]
         if self._when is not None and (verdict := self._when(request.call)) is not None:
-            return _verdict(verdict, name)
+            return _of(verdict, name)
         if self._by_mark:
             marked = request.tool is not None and (request.tool.metadata or {}).get("sensitive")
             return Policy() if marked else None
@@ -108,6 +105,7 @@ def approval(
 
 
 human_approval = approval
+"""Another name of `approval`."""
 
 
 def _check(policies: Any, when: Any, name: str) -> None:
@@ -118,14 +116,26 @@ def _check(policies: Any, when: Any, name: str) -> None:
         raise ConfigurationError(f"filter {name!r}: when is a function of a call, not {when!r}")
 
 
-def _verdict(verdict: Any, where: str) -> Policy | None:
+def _of(verdict: Any, tool: str) -> Policy | None:
+    return as_policy(verdict, f"approval of {tool}")
+
+
+def as_policy(verdict: Any, where: str) -> Policy | None:
+    """The policy that a verdict stands for, None for nobody is asked; raises ConfigurationError for what is none."""
     if isinstance(verdict, Policy):
         return verdict
     if verdict is True:
         return Policy()
     if verdict is False or verdict is None:
         return None
-    raise ConfigurationError(f"approval of {where}: True, False or a Policy, not {verdict!r}")
+    raise ConfigurationError(f"{where}: True, False or a Policy, not {verdict!r}")
+
+
+def check_kept(name: str, policies: Iterable[Policy | None], saver: Any) -> None:
+    """Raise ConfigurationError where the filter of that name has a policy whose votes or escalation nobody keeps."""
+    if any(one is not None and one.needs_ledger for one in policies) and not hasattr(saver, "approvals"):
+        told = f"filter {name!r} has a policy with a quorum or an escalation"
+        raise ConfigurationError(f"{told}: give a SQLCheckpointer as checkpointer=")
 
 
 def _as_known(known: Mapping[str, Any], request: ToolRequest, next: Any, verdicts: Verdicts) -> ToolReply:

@@ -263,6 +263,9 @@ def _hook(place: Place) -> Callable[..., Any]:
     )
 
 
-before_turn, after_turn = _hook("before_turn"), _hook("after_turn")
-before_chat, after_chat = _hook("before_chat"), _hook("after_chat")
-before_tool, after_tool = _hook("before_tool"), _hook("after_tool")
+before_turn = _hook("before_turn")
+after_turn = _hook("after_turn")
+before_chat = _hook("before_chat")
+after_chat = _hook("after_chat")
+before_tool = _hook("before_tool")
+after_tool = _hook("after_tool")

@@ -20,6 +20,8 @@ from scallion.filters.pausing import ask_about, asked_before, take_standing
 from scallion.filters.standing import ruled
 from scallion.values import Decision, ToolReply, ToolRequest
 
+CLEARANCE = "clearance"
+"""What its frame is called in a journal."""
 RAN = "This call ran already."
 CHANGED = "A filter changed this call after it was let through."
 DENIED = "A standing rule denied this call; it did not run."

@@ -16,6 +16,8 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from scallion.bridge import awaited
 from scallion.errors import ConfigurationError
 from scallion.filters.filtering import MessageFilter, in_colour, resolved
+from scallion.filters.replies import BadReply
+from scallion.history import calls_of
 
 Where = Literal["latest", "all"]
 Change = Callable[[BaseMessage], BaseMessage | None]
@@ -30,12 +32,12 @@ def replaced(text: str, old: Old, new: Any) -> str:
     """
     if isinstance(old, str):
         if not isinstance(new, str):
-            raise TypeError(f"a text is replaced by a text, not {type(new).__name__}")
+            raise BadReply(f"a text is replaced by a text, not {type(new).__name__}")
         if not old:
             raise ConfigurationError("an empty text cannot be replaced: it is everywhere")
         return text.replace(old, new)
     if not hasattr(old, "finditer"):
-        raise TypeError(f"a text or a compiled pattern can be replaced, not {type(old).__name__}")
+        raise BadReply(f"a text or a compiled pattern can be replaced, not {type(old).__name__}")
     parts, end = [], 0
     for match in old.finditer(text):
         if match.end() == match.start() == end and end > 0:
@@ -62,7 +64,7 @@ def _mapped(block: Any, change: Callable[[str], str]) -> Any:
 def with_text(message: BaseMessage, text: str) -> BaseMessage:
     """The message with this text, in the place of its first one; pictures and the like stay."""
     if not isinstance(text, str):
-        raise TypeError(f"the text of a message is a str, not {type(text).__name__}")
+        raise BadReply(f"the text of a message is a str, not {type(text).__name__}")
     if isinstance(message.content, str):
         return message.model_copy(update={"content": text})
     rest = [one for one in message.content if not isinstance(one, str) and one.get("type") != "text"]
@@ -70,20 +72,38 @@ def with_text(message: BaseMessage, text: str) -> BaseMessage:
 
 
 def without(messages: Sequence[BaseMessage], dropped: set[int]) -> list[BaseMessage]:
-    """The messages without those at these places, and without what would be left of a pair of call and result."""
-    calls = {call["id"] for place in dropped for call in _calls(messages[place])}
-    calls |= {one.tool_call_id for place in dropped if isinstance(one := messages[place], ToolMessage)}
-    calls |= {call["id"] for one in messages if not calls.isdisjoint(_ids(one)) for call in _calls(one)}
-    return [one for place, one in enumerate(messages) if place not in dropped and calls.isdisjoint(_ids(one))]
+    """The messages without those at these places, and without what would be left of a round of calls and results."""
+    rounds = _rounds(messages)
+    gone = {rounds[place] for place in dropped if place in rounds}
+    return [one for place, one in enumerate(messages) if place not in dropped and rounds.get(place) not in gone]
 
 
-def _calls(message: BaseMessage) -> Iterable[Any]:
-    return message.tool_calls if isinstance(message, AIMessage) else ()
+def without_results(before: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """The messages `after`, each in the place of one of `before`, without results whose calls were taken out."""
+    rounds = _rounds(before)
+    return [
+        one
+        for place, one in enumerate(after)
+        if not isinstance(one, ToolMessage) or place not in rounds or one.tool_call_id in _ids(after[rounds[place]])
+    ]
 
 
 def _ids(message: BaseMessage) -> set[str | None]:
-    result = {message.tool_call_id} if isinstance(message, ToolMessage) else set()
-    return result | {call["id"] for call in _calls(message)}
+    """The ids of the calls of a message; malformed ones have one too."""
+    return {call["id"] for call in calls_of(message)} if isinstance(message, AIMessage) else set()
+
+
+def _rounds(messages: Sequence[BaseMessage]) -> dict[int, int]:
+    """For each place of calls or of a result, that of the calls. Ids come again: a result is of the call before it."""
+    rounds: dict[int, int] = {}
+    asked: dict[str | None, int] = {}
+    for place, one in enumerate(messages):
+        if ids := _ids(one):
+            rounds[place] = place
+            asked |= dict.fromkeys(ids, place)
+        elif isinstance(one, ToolMessage) and one.tool_call_id in asked:
+            rounds[place] = asked[one.tool_call_id]
+    return rounds
 
 
 class Conversation:
@@ -174,7 +194,7 @@ class Conversation:
         self._write(field)
         given = list(messages)
         if wrong := [one for one in given if not isinstance(one, BaseMessage)]:
-            raise TypeError(f"{field} holds messages, not {type(wrong[0]).__name__}")
+            raise BadReply(f"{field} holds messages, not {type(wrong[0]).__name__}")
         self._messages = given
 
     def _change(self, change: Change, where: Where, field: str) -> None:
@@ -188,7 +208,7 @@ class Conversation:
             if (changed := change(self._own(place))) is None:
                 dropped.add(place)
             elif not isinstance(changed, BaseMessage):
-                raise TypeError(f"{field} takes a message or None, not {type(changed).__name__}")
+                raise BadReply(f"{field} takes a message or None, not {type(changed).__name__}")
             elif changed != self._messages[place]:
                 self._messages[place] = changed
         if dropped:

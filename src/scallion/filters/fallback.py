@@ -7,8 +7,8 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 
 from scallion.errors import ConfigurationError, ModelError
-from scallion.filters.failures import ActsOn, On
 from scallion.filters.filter import Filter
+from scallion.filters.retrying.failures import ActsOn, On
 from scallion.models import as_model
 from scallion.values import ChatReply, ChatRequest
 

@@ -18,6 +18,9 @@ MOST = 100
 Hook = Callable[..., Any]
 """`(request, state, next) -> reply | (reply, update)`, `def` or `async def`."""
 
+NEEDS_SAVER = 'build the Agent with checkpointer=... ("inherit" is for one that only runs inside of others)'
+"""What to do about an agent that keeps nothing."""
+
 
 class Filter:
     """One layer: a unique name, hooks around the turn, the model call and the tool call, a token transform, a state.
@@ -53,10 +56,18 @@ class Filter:
     """Whether it names a class of which the agent's `resolve` makes an instance."""
     holds_stream: bool = False
     """Whether the answer is delivered to a stream at the end of the turn only, as the filter may change it."""
+    conceals_stream: bool = False
+    """Whether a stream is given nothing else of what models wrote: no reasoning, no pieces of calls, no messages."""
     sees_ended: bool = False
     """Whether its turn hook sees a turn that a filter outside of it has ended, where other inner layers are skipped."""
+    withholds: bool = False
+    """Whether what it does not let pass is kept nowhere: it stands inside, or outside, even of those that do so too."""
+    screens_input: bool = False
+    """Whether its turn hook judges what came in: a message that has to wait is given to it before it is kept."""
     sees_malformed: bool = False
     """Whether its tool hook sees calls whose arguments are no JSON object, which no tool runs."""
+    mask: Callable[[Any, Any], Any] | None = None
+    """Makes of its state, and the place in a batch, what is taken out of all that leaves a call (`masking.Mask`)."""
 
     _FIELDS: ClassVar = ("around_turn", "around_chat", "around_tool", "token_transform", "init", "state_schema")
 
@@ -88,13 +99,17 @@ class Filter:
         hook: Hook | None = getattr(self, "around_" + chain)
         return hook
 
+    def clean(self, value: Any, *, waits: bool) -> Any:
+        """What no table may hold taken out of a value that no turn has seen yet; for a filter with a mask."""
+        return value
+
     def check_tools(self, names: frozenset[str]) -> None:
         """Raise ConfigurationError where the filter names tools that the agent does not have."""
 
     def check_saver(self, saver: Any) -> None:
         """Raise ConfigurationError where the agent's checkpointer, or its lack, does not allow what the filter does."""
         if self.can_pause and saver is None:
-            raise ConfigurationError(f"filter {self.name!r} can pause: build the Agent with checkpointer=...")
+            raise ConfigurationError(f"filter {self.name!r} can pause: {NEEDS_SAVER}")
         if self.needs_effects and not hasattr(saver, "effects"):
             raise ConfigurationError(f"filter {self.name!r} keeps a ledger: give a SQLCheckpointer as checkpointer=")
 
@@ -138,7 +153,13 @@ def check(filters: Iterable[Any], resolve: Callable[[type], Any] | None = None) 
 def layers(filters: Iterable[Filter], chain: Chain) -> list[Filter]:
     """The filters that have a hook of that chain, outermost first."""
     having = (one for one in filters if one.hook(chain) is not None)
-    return sorted(having, key=lambda one: (chain in one.innermost) - (chain in one.outermost))
+    return sorted(having, key=lambda one: _rank(one, chain))
+
+
+def _rank(one: Filter, chain: Chain) -> int:
+    """How far inside it stands; what masks or withholds, inside or outside even of those that do so too."""
+    keeps_away = one.withholds or one.mask is not None
+    return ((chain in one.innermost) - (chain in one.outermost)) * (2 if keeps_away else 1)
 
 
 def _instance(kind: type, resolve: Callable[[type], Any] | None) -> Any:
@@ -163,6 +184,8 @@ def _check_is_filter(one: Any, position: int) -> None:
 def _help(one: Any) -> str:
     if isinstance(one, tuple):
         return ": unpack it, as in search_tool, search_filter = tool_search(tools)"
+    if hasattr(one, "wrap_model_call"):
+        return ": a middleware of LangChain goes into filters.from_langchain(...)"
     if not inspect.isroutine(one):
         return ""
     if (one.__module__ or "").startswith(__package__):

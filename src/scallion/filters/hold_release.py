@@ -12,6 +12,7 @@ from scallion.bridge import awaited
 from scallion.errors import ConfigurationError
 from scallion.events import Token
 from scallion.filters.filter import Filter, check_takes
+from scallion.filters.replies import BadReply
 from scallion.filters.tokens import TokenTransform
 
 Check = Callable[[str], Any]
@@ -110,7 +111,7 @@ class Gate:
         if verdict is True:
             return [*held.take(leaving)]
         if verdict is not False and not isinstance(verdict, str):
-            raise TypeError(f"the check gives True, False or a text, not {type(verdict).__name__}")
+            raise BadReply(f"the check gives True, False or a text, not {type(verdict).__name__}")
         held.is_blocked = True
         return [verdict] if verdict else []
 

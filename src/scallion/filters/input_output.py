@@ -6,7 +6,7 @@ kept. The answer is delivered to a stream when the output filter has seen it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -70,7 +70,10 @@ def _applied(what: Any, conversation: Conversation) -> None:
 
 
 class InputFilter(Editor):
-    """Edits what the turn is given, once: not what another filter enters the loop with again."""
+    """Edits what the turn is given, once: not what another filter enters the loop with again.
+
+    Where the turn is one of before that is run again it may end it; what it edited then is left as it is.
+    """
 
     def around_turn(self, request: TurnRequest, state: Any, next: Any) -> Completed:
         """What the turn gives with the conversation as it was edited."""
@@ -80,7 +83,7 @@ class InputFilter(Editor):
             return given
         conversation = InputConversation(request.messages)
         stopped = self.edit(conversation, state)
-        messages = conversation.messages
+        messages = _edited_once(request.messages, conversation.messages, self.name)
         run.rewrite(self.name, messages)
         edited = request.replace(messages=messages)
         if stopped is not None:
@@ -109,6 +112,16 @@ class OutputFilter(Editor):
         if not conversation.is_changed:
             return result
         return _edited(result, conversation.messages, self.name)
+
+
+def _edited_once(given: Sequence[BaseMessage], edited: list[BaseMessage], name: str) -> list[BaseMessage]:
+    """What the filter made of the messages, but for those that it has edited when the turn was run before."""
+    here = getattr(current_frame.get().run.extra, "here", None)
+    known = here.edited.get(name, ()) if here is not None else ()
+    before = {one.id: one for one in given if one.id in known}
+    if len(before) == len(given):
+        return list(given)
+    return [before.get(one.id, one) for one in edited]
 
 
 def _given(request: TurnRequest) -> list[BaseMessage]:

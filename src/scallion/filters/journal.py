@@ -15,6 +15,7 @@ from scallion.errors import Blocked, FilterError, LimitExceeded, ModelError, Sca
 
 if TYPE_CHECKING:
     from scallion.filters.onion import Run
+    from scallion.tracing.recorder import Trail
 
 Record = dict[str, Any]
 
@@ -26,7 +27,7 @@ class Frame:
 
     __slots__ = (
         *("asides", "changed", "done", "failed", "layer", "nexts", "notes", "open"),
-        *("paused", "pauses", "reached", "record", "request", "run", "updates"),
+        *("paused", "pauses", "reached", "record", "request", "run", "trail", "updates"),
     )
 
     def __init__(self, run: Run, record: Record | None, request: Any) -> None:
@@ -50,6 +51,8 @@ class Frame:
         self.open: dict[int, Frame] | None = None
         self.pauses: list[dict[str, Any]] | None = None
         self.notes: dict[str, list[Any]] = {}
+        self.trail: Trail | None = None
+        """What is recorded of this call for the trace of the turn."""
 
     def enter(self, layer: str) -> None:
         """Say whose frame this is; a filter that was added since the pause stands around the record that is there."""
@@ -83,19 +86,23 @@ class Frame:
         record, number = self.record, str(self.nexts)
         return record is not None and (number in record["done"] or number in record["open"])
 
-    def note(self, value: Any, since: int) -> None:
-        """Keep what was decided on the last `next` call, plain data, with the updates of state made `since` then."""
-        self.notes[str(self.nexts)] = [value, self.updates[since:], len(self.pauses or ())]
+    def note(self, value: Any, since: int, about: str | None = None) -> None:
+        """Keep what was decided on the last `next` call, plain data, with the updates of state made `since` then.
 
-    def noted(self) -> Any:
+        `about`: another name for it than the number of that call.
+        """
+        self.notes[about or str(self.nexts)] = [value, self.updates[since:], len(self.pauses or ())]
+
+    def noted(self, about: str | None = None) -> Any:
         """What was noted on the last `next` call before the pause, or None; it is not decided again.
 
         The updates of state that came with it are made again, and what was asked for it counts as asked.
         """
-        note = self.record.get("notes", {}).get(str(self.nexts)) if self.record is not None else None
+        key = about or str(self.nexts)
+        note = self.record.get("notes", {}).get(key) if self.record is not None else None
         if note is None:
             return None
-        value, updates, questions = self.notes[str(self.nexts)] = note
+        value, updates, questions = self.notes[key] = note
         self.run.replay(updates)
         self.pauses = list(self.record["pauses"][:questions])  # type: ignore[index]
         return value
@@ -105,6 +112,10 @@ class Frame:
         self.nexts, self.done = 0, None
         if self.record is not None:
             self.record = {**self.record, "done": {}, "open": {}}
+
+    def passed_on(self, reply: Any) -> bool:
+        """Whether it is, as it was, what one of its `next` calls gave."""
+        return self.done is not None and any(reply is one for one, _, _ in self.done.values())
 
     def ask(self, entry: dict[str, Any]) -> None:
         """Record a question."""
@@ -154,6 +165,12 @@ def asked_at(record: Record, number: int) -> Mapping[str, Any] | None:
             return payload
     found = (asked_at(inner, number) for inner in record["open"].values())
     return next((one for one in found if one is not None), None)
+
+
+def native_askers(record: Record) -> set[str]:
+    """The layers whose open calls asked by LangGraph's own `interrupt()`."""
+    own = {record["layer"]} if any(entry["payload"] is None for entry in record["pauses"]) else set()
+    return own.union(*map(native_askers, record["open"].values()))
 
 
 def has_begun(record: Record | None) -> bool:

@@ -11,7 +11,7 @@ from langchain_core.messages.ai import UsageMetadata
 
 from scallion.bridge import awaited
 from scallion.errors import ConfigurationError, LimitExceeded, ModelError
-from scallion.filters.filter import Filter
+from scallion.filters.filter import NEEDS_SAVER, Filter
 from scallion.filters.given import is_number
 from scallion.filters.journal import current_frame
 from scallion.filters.pausing import ask, was_asked
@@ -96,7 +96,7 @@ class LimitCalls(Filter):
         """Raise ConfigurationError where nobody would remember what the thread has used."""
         super().check_saver(saver)
         if self.scope == "thread" and saver is None:
-            raise ConfigurationError(f"filter {self.name!r} counts per thread: build the Agent with checkpointer=...")
+            raise ConfigurationError(f"filter {self.name!r} counts per thread: {NEEDS_SAVER}")
 
     def around_chat(self, request: ChatRequest, state: Any, next: Any) -> Any:
         """Make the call if there is room for it, and count it."""

@@ -10,6 +10,7 @@ from typing import Any
 from scallion.errors import ConfigurationError
 from scallion.filters.filter import Filter
 from scallion.filters.journal import current_frame
+from scallion.filters.masking import shown, shown_args
 from scallion.filters.onion import PauseSignal
 from scallion.values import ChatReply, ChatRequest, Completed, ToolReply, ToolRequest, TurnRequest
 
@@ -55,7 +56,8 @@ class Logging(Filter):
         """A pair around the turn."""
         what = f"turn {request.context.turn or ''}".rstrip()
         self._log.info("%s %s: %s", what, _began(request), counted(len(request.messages), "message"))
-        self._log.debug("%s was asked: %r", what, [one.content for one in request.messages])
+        if self._log.isEnabledFor(stdlib.DEBUG):
+            self._log.debug("%s was asked: %r", what, [one.content for one in shown(request.messages)])
         result: Completed = self._timed(what, lambda: next(request), _about_turn)
         self._log.debug("%s answered: %r", what, result.message.content)
         return result
@@ -73,7 +75,8 @@ class Logging(Filter):
         self._log.info("%s began", what)
         if request.tool is None:
             self._log.debug("%s was called by the name %r", what, request.call["name"])
-        self._log.debug("%s has the arguments %r", what, request.call["args"])
+        if self._log.isEnabledFor(stdlib.DEBUG):
+            self._log.debug("%s has the arguments %r", what, shown_args(request))
         reply: ToolReply = self._timed(what, lambda: next(request), _about_call)
         self._log.debug("%s gave: %r", what, reply.message.content)
         return reply

@@ -10,25 +10,29 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
-from scallion.bridge import awaited, spawn, wait
-from scallion.errors import ConfigurationError, FilterError, ScallionError
-from scallion.events import FilterActed
-from scallion.filters.filter import CHAINS, Chain, Filter, check, is_async, layers
+from scallion.bridge import wait
+from scallion.errors import FilterError, ScallionError
+from scallion.events import FilterActed, GuardActed
+from scallion.filters.async_next import as_async
+from scallion.filters.filter import Chain, Filter, is_async, layers
 from scallion.filters.filtering import Means
 from scallion.filters.journal import Frame, Record, Wire, current_frame, load_error
-from scallion.filters.replies import BadReply, taken
-from scallion.filters.state import Fold, State, StateRules, States
+from scallion.filters.masking import NONE, Masks
+from scallion.filters.replies import reason, taken
+from scallion.filters.state import Fold, State, States
 from scallion.filters.verdicts import Verdicts
 from scallion.values import ChatReply, Completed, ToolReply
 
 if TYPE_CHECKING:
-    from scallion.filters.waiting import Clock
+    from scallion.filters.retrying.waiting import Clock
+    from scallion.tracing.recorder import Recorder
 
 Innermost = Callable[[Any, Frame], Any]
 _REPLIES: dict[Chain, tuple[type[Any], type[Any]]] = {
@@ -58,7 +62,7 @@ class Run:
     __slots__ = (
         *("added", "answers", "asked", "bound", "clock", "config", "emit", "extra", "fold", "free", "given"),
         *("lasting", "leading", "means", "path", "pausing", "prompts", "rewritten", "running", "states", "subject"),
-        *("history", "verdicts", "watch", "wire"),
+        *("history", "masks", "trace", "verdicts", "watch", "wire"),
     )
 
     def __init__(
@@ -81,6 +85,7 @@ class Run:
         history: Sequence[BaseMessage] = (),
         added: Callable[[Completed], Sequence[BaseMessage]] = attrgetter("messages"),
         asked: Collection[str | None] = (),
+        trace: Recorder | None = None,
     ) -> None:
         self.wire = wire
         self.fold = fold
@@ -109,15 +114,19 @@ class Run:
         self.means = means
         """What the agent lends to filters around the turn."""
         self.history = history
-        """What the thread held before the turn, for a turn that ends without the loop."""
+        """What the thread held before the turn, or before the call of the model."""
         self.given: Sequence[Any] | None = None
         """What input filters made of the messages of the turn."""
         self.rewritten: frozenset[str] = frozenset()
         """The input filters whose work is done, before a pause too."""
         self.verdicts = Verdicts()
         """What was decided about the call, in the tool chain."""
-        self.watch: Callable[[FilterActed], None] | None = None
+        self.watch: Callable[[FilterActed | GuardActed], None] | None = None
         """Who is told what the layers do, besides the reader of a stream."""
+        self.trace = trace
+        """Records the turn, where it is to have a trace."""
+        self.masks: Masks = NONE
+        """What is taken out of all that leaves the innermost call."""
         self.running: set[asyncio.Future[None]] = set()
         """The `next` calls of async hooks that have not ended."""
         self.config: Any = None
@@ -126,7 +135,13 @@ class Run:
         """The place of the first answer that no question has taken."""
 
     def acted(self, layer: str, action: str) -> None:
-        """Tell the reader of the stream, and who watches, that a filter did something."""
+        """Tell the reader of the stream, who watches, and the trace, that a filter did something."""
+        self.tell(layer, action)
+        if self.trace is not None:
+            self.trace.note(current_frame.get(None), layer, action)
+
+    def tell(self, layer: str, action: str) -> None:
+        """As `acted`, of what the trace knows by itself."""
         for tell in (self.emit, self.watch):
             if tell is not None:
                 tell(FilterActed(layer, self.wire.hook, action))
@@ -138,7 +153,7 @@ class Run:
 
     def rewrite(self, name: str, messages: Sequence[Any]) -> None:
         """From here on these are the messages that the turn was given: what they were before is kept nowhere."""
-        self.given = messages
+        self.given = self.masks.value(list(messages))
         self.rewritten |= {name}
 
     def adopt(self, states: States) -> None:
@@ -161,7 +176,10 @@ class Run:
 
     def pause(self, payload: Any, native: GraphInterrupt | None = None) -> PauseSignal:
         """The signal to raise: the first pause of a run is the one that is shown."""
-        current_frame.get().paused = True
+        frame = current_frame.get()
+        frame.paused = True
+        if self.trace is not None:
+            self.trace.note(frame, (payload or {}).get("layer") or frame.layer, "paused")
         if self.pausing is None:
             self.pausing = PauseSignal(payload, native)
         return self.pausing
@@ -202,7 +220,8 @@ def _layer(owner: Filter, chain: Chain, inner: Innermost) -> Innermost:
     hook: Any = owner.hook(chain)
     name, where, asynchronous = owner.name, "around_" + chain, is_async(hook)
     expected, message = _REPLIES[chain]
-    passes = chain == "turn" and not owner.sees_ended
+    is_often = chain != "turn"
+    passes = not is_often and not owner.sees_ended
 
     def layer(request: Any, frame: Frame) -> Any:
         frame.enter(name)
@@ -211,10 +230,10 @@ def _layer(owner: Filter, chain: Chain, inner: Innermost) -> Innermost:
         run = frame.run
         try:
             if asynchronous:
-                out = wait(hook(request, State(run, name), _async_next(frame, inner)))
+                out = wait(hook(request, State(run, name), as_async(frame, partial(advance, frame, inner))))
             else:
                 out = hook(request, State(run, name), lambda request: advance(frame, inner, request))
-            if type(out) is expected and isinstance(out.message, message):
+            if is_often and type(out) is expected and isinstance(out.message, message):
                 reply, update = out, None
             else:
                 reply, update = taken(out, expected, message, asynchronous)
@@ -225,7 +244,7 @@ def _layer(owner: Filter, chain: Chain, inner: Innermost) -> Innermost:
                 raise
             if owner.on_error == "ignore" and run.pausing is None:
                 return _without(name, where, frame, inner, request, error)
-            raise FilterError(name, where, str(error) if type(error) is BadReply else type(error).__name__) from error
+            raise FilterError(name, where, reason(error)) from error
         if update is not None:
             run.update(name, update)
         if run.watch is not None or run.emit is not None:
@@ -238,27 +257,13 @@ def _layer(owner: Filter, chain: Chain, inner: Innermost) -> Innermost:
 def _tell(frame: Frame, name: str, reply: Any) -> None:
     """Tell what a layer made of its call; only who watches hears of mere changes."""
     if (asked := frame.nexts - frame.asides) != 1:
-        frame.run.acted(name, "retry" if asked else "short_circuit")
+        frame.run.tell(name, "retry" if asked else "short_circuit")
     if frame.run.watch is not None:
         given = [] if frame.done is None else [one for one, _, _ in frame.done.values()]
         if frame.changed:
             frame.run.watch(FilterActed(name, frame.run.wire.hook, "changed_request"))
         if given and all(reply is not one for one in given):
             frame.run.watch(FilterActed(name, frame.run.wire.hook, "changed_reply"))
-
-
-def _async_next(frame: Frame, inner: Innermost) -> Callable[[Any], Any]:
-    async def next(request: Any) -> Any:
-        done = asyncio.get_running_loop().create_future()
-        frame.run.running.add(done)
-        try:
-            return await spawn(advance, frame, inner, request)
-        finally:
-            frame.run.running.discard(done)
-            if not done.done():
-                done.set_result(None)
-
-    return next
 
 
 def _passing(run: Run, error: Exception) -> BaseException:
@@ -295,23 +300,48 @@ def advance(frame: Frame, inner: Innermost, request: Any) -> Any:
             return _replay(frame, number, finished)
         record = record["open"].get(str(number))
     child = Frame(run, record, request)
+    if (trace := run.trace) is not None:
+        trace.enter(child)
+        if record is None:
+            trace.going_on(frame, request)
     if frame.open is None:
         frame.open = {number: child}
     else:
         frame.open[number] = child
     token = current_frame.set(child)
     try:
-        reply = inner(request, child)
-    except PauseSignal:
-        frame.paused = True
-        raise
-    except Exception as error:
-        frame.failed = error
-        _finish(frame, number, child, None, error)
+        reply = made = inner(request, child)
+        if run.masks is not NONE and not child.passed_on(reply):
+            reply = run.masks.outcome(reply, run.history)
+    except BaseException as error:
+        if trace is not None:
+            trace.leave(child, frame.trail, None, error)
+        if isinstance(error, PauseSignal):
+            frame.paused = True
+        elif isinstance(error, Exception):
+            frame.failed = error
+            _finish(frame, number, child, None, error)
         raise
     finally:
         current_frame.reset(token)
+    if trace is not None:
+        trace.leave(child, frame.trail, made, None)
     _finish(frame, number, child, reply, None)
+    return reply
+
+
+def traced(chain: Innermost, request: Any, root: Frame) -> Any:
+    """What the chain gives, recorded where the turn is to have a trace."""
+    if (trace := root.run.trace) is None:
+        return chain(request, root)
+    around = trace.within  # the attempt may be over by then
+    trace.enter(root)
+    try:
+        reply = chain(request, root)
+    except BaseException as error:
+        trace.leave(root, around, None, error)
+        raise
+    trace.leave(root, around, reply, None)
     return reply
 
 
@@ -342,55 +372,3 @@ def _replay(frame: Frame, number: int, finished: Record) -> Any:
     if error is not None:
         raise error
     return reply
-
-
-class Composed:
-    """A composed chain that runs without an agent: call it with a request, or await `acall(request)`."""
-
-    def __init__(
-        self, filters: Sequence[Filter], chain: Chain, innermost: Callable[[Any], Any], answers: Sequence[Any]
-    ):
-        self._rules = StateRules(filters)
-        self._answers = answers
-        self._chain = chain
-        self._path = tuple(one.name for one in layers(filters, chain))
-        self._call = nest(filters, chain, lambda request, frame: awaited(innermost(request)))
-        self.filter_state: States = self._rules.start()
-
-    def __call__(self, request: Any) -> Any:
-        """The reply to `request`; raises PauseSignal where a filter asks more than `answers` holds."""
-        run = Run(
-            Wire(self._chain, _same, _same), self._rules.fold, self._rules.start(), self._answers, path=self._path
-        )
-        run.free = 0
-        root = Frame(run, None, request)
-        token = current_frame.set(root)
-        try:
-            reply = self._call(request, root)
-        finally:
-            current_frame.reset(token)
-            self.filter_state = run.states
-        if run.pausing is not None:
-            raise run.pausing
-        return reply
-
-    async def acall(self, request: Any) -> Any:
-        """The same on the running event loop."""
-        return await spawn(self, request)
-
-
-def compose(
-    filters: Iterable[Filter], chain: Chain, innermost: Callable[[Any], Any], *, answers: Sequence[Any] = ()
-) -> Composed:
-    """Nest `filters` around `innermost(request) -> reply` (`def` or `async def`), to test filters without an agent.
-
-    `chain` is "turn", "chat" or "tool"; `answers` are the decisions that `pause` returns, in order. Raises
-    ConfigurationError for filters that cannot work.
-    """
-    if chain not in CHAINS:
-        raise ConfigurationError(f"chain is one of {', '.join(CHAINS)}, not {chain!r}")
-    return Composed(check(filters), chain, innermost, answers)
-
-
-def _same(value: Any) -> Any:
-    return value

@@ -10,9 +10,10 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from scallion.errors import ConfigurationError
-from scallion.events import FilterActed
+from scallion.events import FilterActed, GuardActed
 from scallion.filters.filter import Filter
 from scallion.filters.journal import current_frame
+from scallion.filters.masking import shown, shown_args
 from scallion.filters.onion import PauseSignal
 from scallion.values import ChatReply, ChatRequest, Completed, ToolReply, ToolRequest, TurnRequest
 
@@ -107,7 +108,7 @@ class Otel(Filter):
     def around_turn(self, request: TurnRequest, state: Any, next: Callable[[TurnRequest], Completed]) -> Completed:
         """The span of the turn, or of that part of it which goes on after a pause."""
         with self._span(f"invoke_agent {self._agent}", "INTERNAL", about_turn(request, self._agent)) as span:
-            self._say(span, "gen_ai.input.messages", lambda: written(request.messages))
+            self._say(span, "gen_ai.input.messages", lambda: written(shown(request.messages)))
             result = next(request)
             used = {
                 f"gen_ai.usage.{name}": result.usage.get(name) or None for name in ("input_tokens", "output_tokens")
@@ -120,7 +121,7 @@ class Otel(Filter):
         """The span of a model call."""
         about = about_model(request)
         with self._span(f"chat {about['gen_ai.request.model'] or ''}".strip(), "CLIENT", about) as span:
-            self._say(span, "gen_ai.input.messages", lambda: written(request.messages))
+            self._say(span, "gen_ai.input.messages", lambda: written(shown(request.messages)))
             reply = next(request)
             span.set_attributes(present(about_answer(reply.message)))
             self._say(span, "gen_ai.output.messages", lambda: written([reply.message]))
@@ -129,7 +130,7 @@ class Otel(Filter):
     def around_tool(self, request: ToolRequest, state: Any, next: Callable[[ToolRequest], ToolReply]) -> ToolReply:
         """The span of a tool call."""
         with self._span(f"execute_tool {request.call['name']}", "INTERNAL", about_tool(request)) as span:
-            self._say(span, "gen_ai.tool.call.arguments", lambda: json.dumps(request.call["args"], default=str))
+            self._say(span, "gen_ai.tool.call.arguments", lambda: json.dumps(shown_args(request), default=str))
             reply = next(request)
             if reply.error is not None or reply.message.status == "error":
                 _failed(span, reply.error.kind if reply.error is not None else "refused")
@@ -164,7 +165,12 @@ class Otel(Filter):
             frame.run.watch = before
 
 
-def _note(span: Any, acted: FilterActed) -> None:
+def _note(span: Any, acted: FilterActed | GuardActed) -> None:
+    if isinstance(acted, GuardActed):
+        found = {f"scallion.found.{kind}": count for kind, count in acted.found.items()}
+        where = {"scallion.filter": acted.filter, "scallion.place": acted.place, "scallion.action": acted.action}
+        span.add_event("scallion.guard", {**where, **found})
+        return
     about = {"scallion.filter": acted.filter, "scallion.hook": acted.hook, "scallion.action": acted.action}
     span.add_event("scallion.layer", about)
 

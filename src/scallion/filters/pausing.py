@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, get_args
+from typing import Any, cast, get_args
+
+from langchain_core.messages import ToolCall
 
 from scallion.approvals import deciders
 from scallion.approvals.changed import asks_again, of_schema
@@ -14,12 +16,21 @@ from scallion.approvals.forms import EXPIRED, check_allowed
 from scallion.approvals.payload import approval, payload
 from scallion.approvals.policy import Policy, check_span
 from scallion.errors import ConfigurationError, InvalidDecision
-from scallion.filters.deadline import is_over
+from scallion.filters.filter import NEEDS_SAVER
 from scallion.filters.journal import Frame, current_frame
+from scallion.filters.retrying.deadline import is_over
 from scallion.filters.verdicts import Verdicts
 from scallion.values import EMPTY, ApprovalKind, Decision, DecisionType, ToolRequest
 
 KINDS: tuple[ApprovalKind, ...] = get_args(ApprovalKind)
+SOME_TEXT = {"type": "string", "minLength": 1}
+ANSWER = {
+    "type": "object",
+    "properties": {"answer": SOME_TEXT},
+    "required": ["answer"],
+    "additionalProperties": False,
+}
+"""The JSON schema of an answer that a person edits."""
 
 
 def pause(
@@ -67,6 +78,17 @@ def ask_about(request: ToolRequest, policy: Policy, layer: str, remark: str = ""
     return _asked(frame, now)
 
 
+def ask_release(answer: str, policy: Policy) -> Decision:
+    """Have a person release the answer of the turn, or decide otherwise, for the filter whose hook runs."""
+    frame = _here()
+    args = {"answer": answer}
+    text = "The agent wants to give this answer."
+    if policy.describe is not None:
+        text = policy.description({"name": "answer", "args": {**args}, "id": None})
+    question = _question(frame, text, "answer", tuple(policy.allowed), SOME_TEXT, policy.expires_in, terms=policy.terms)
+    return _asked(frame, {**question, "args": args, "args_schema": ANSWER})
+
+
 def asked_before(request: ToolRequest) -> Decision | None:
     """The decision about what was asked next before the pause, where that was a gate's question about this call."""
     frame = _here()
@@ -107,7 +129,7 @@ def _here() -> Frame:
     if is_over():
         raise ConfigurationError("pause() was called by a tool that had timed out: nobody waits for it")
     if not frame.run.lasting:
-        raise ConfigurationError("pause() needs a checkpointer: build the Agent with checkpointer=...")
+        raise ConfigurationError(f"pause() needs a checkpointer: {NEEDS_SAVER}")
     return frame
 
 
@@ -205,10 +227,13 @@ def _question(
 ) -> dict[str, Any]:
     request = about or frame.request
     call = request.call if isinstance(request, ToolRequest) else None
+    masks = frame.run.masks
+    if call is not None and masks:  # a tool that asks has the values themselves
+        call = cast("ToolCall", {**call, "args": masks.value(call["args"], "tool_args")})
     seconds = expires_in.total_seconds() if isinstance(expires_in, timedelta) else expires_in
     return payload(
         kind,
-        question,
+        masks.value(question),
         allowed,
         call=call,
         args_schema=args_schema(request.tool) if call is not None else None,

@@ -16,7 +16,7 @@ from scallion.errors import ConfigurationError, LimitExceeded
 from scallion.filters.filter import Filter
 from scallion.filters.given import as_key, is_number, is_whole
 from scallion.filters.journal import current_frame
-from scallion.filters.waiting import STEP, seconds_left, wait_for
+from scallion.filters.retrying.waiting import STEP, seconds_left, wait_for
 from scallion.values import ChatReply, ChatRequest
 
 Key = Callable[[ChatRequest], Any]

@@ -9,9 +9,9 @@ from typing import Any, cast
 from scallion.errors import ConfigurationError
 from scallion.events import Token
 from scallion.filters.filter import Filter, check_takes
-from scallion.filters.growing import Undecidable
 from scallion.filters.redaction import RedactedStream, Redactor
 from scallion.filters.tokens import TokenTransform
+from scallion.growing import Undecidable
 
 Replacement = str | Callable[[re.Match[str]], str | None]
 NESTED = "pattern has groups that are nested too deeply: take those away that nothing refers to"

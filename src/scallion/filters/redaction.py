@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from scallion.filters.growing import Automaton, OpenStarts
+from scallion.growing import Automaton, OpenStarts
 
 BLOCK = 8
 """How many characters are read before a look at what is decided: those behind a match are read again."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+import uuid
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
 
 from scallion.values import ChatReply, ChatRequest, Completed, ToolFailure, ToolReply, ToolRequest, TurnRequest
 
@@ -16,8 +17,13 @@ ENDS = "not run: the turn ends here"
 """What a call is answered with whose hook ended the turn."""
 
 
-class BadReply(Exception):
-    """A hook returned what is no reply; the text says what it was."""
+class BadReply(TypeError):
+    """What was given to us is of no use: a reply, a verdict; the text says what it was, and quotes nothing of it."""
+
+
+def reason(error: BaseException) -> str:
+    """What an error that wraps this one may say: the text where it is ours, as others may quote what they failed on."""
+    return str(error) if type(error) is BadReply else type(error).__name__
 
 
 def taken(
@@ -38,6 +44,8 @@ def taken(
         raise BadReply(f"it returned {type(out).__name__} instead of {expected.__name__}")
     if not isinstance(out.message, message):
         raise BadReply(f"the message of its reply is {type(out.message).__name__} instead of {message.__name__}")
+    if isinstance(out, Completed) and (out.message.tool_calls or out.message.invalid_tool_calls):
+        raise BadReply("the answer of a turn makes no tool calls: nothing would run them")
     return out, update
 
 
@@ -102,3 +110,52 @@ def not_run(request: ToolRequest) -> ToolReply:
 def body(content: Content) -> str | list[Any]:
     """The content of a message, or the content itself."""
     return content.content if isinstance(content, BaseMessage) else content
+
+
+def normalised(message: AIMessage, history: Sequence[BaseMessage]) -> AIMessage:
+    """The message as it is stored: an id of its own, and tool calls whose ids are there and differ.
+
+    A model that repeats a message id would replace the earlier message, so such an id is made anew.
+    """
+    changes: dict[str, Any] = {}
+    if message.id is None or any(known.id == message.id for known in reversed(history)):
+        changes["id"] = uuid.uuid4().hex
+    seen: set[str] = set()
+    calls = [_with_own_id(dict(call), seen) for call in message.tool_calls]
+    broken = [_with_own_id(dict(call), seen) for call in message.invalid_tool_calls]
+    if calls != message.tool_calls:
+        changes["tool_calls"] = calls
+    if broken != message.invalid_tool_calls:
+        changes["invalid_tool_calls"] = broken
+    return message.model_copy(update=changes) if changes else message
+
+
+def _with_own_id(call: dict[str, Any], seen: set[str]) -> dict[str, Any]:
+    wanted = call.get("id") or uuid.uuid4().hex
+    name, number = wanted, 1
+    while name in seen:
+        number += 1
+        name = f"{wanted}_{number}"
+    seen.add(name)
+    return call if call.get("id") == name else {**call, "id": name}
+
+
+def with_system(messages: Sequence[BaseMessage], given: Sequence[SystemMessage]) -> list[BaseMessage]:
+    """The messages with one system message in front: the given ones, then what led the messages."""
+    lead = 0
+    while lead < len(messages) and isinstance(messages[lead], SystemMessage):
+        lead += 1
+    prompts = [*given, *messages[:lead]]
+    if len(prompts) < 2:
+        return [*prompts, *messages[lead:]]
+    return [_merged(prompts), *messages[lead:]]
+
+
+def _merged(prompts: Sequence[BaseMessage]) -> SystemMessage:
+    if all(isinstance(prompt.content, str) for prompt in prompts):
+        return SystemMessage("\n\n".join(str(prompt.content) for prompt in prompts))
+    blocks: list[Any] = []
+    for prompt in prompts:
+        content = prompt.content
+        blocks += [{"type": "text", "text": content}] if isinstance(content, str) else content
+    return SystemMessage(blocks)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from scallion.errors import ModelError
-from scallion.filters.backoff import Attempts, Backoff
-from scallion.filters.failures import ActsOn, On
 from scallion.filters.filter import Filter
+from scallion.filters.retrying.backoff import Attempts, Backoff
+from scallion.filters.retrying.failures import ActsOn, On
 from scallion.values import ChatReply, ChatRequest
 
 

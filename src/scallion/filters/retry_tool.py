@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from scallion.errors import ConfigurationError
-from scallion.filters.backoff import Attempts, Backoff
-from scallion.filters.failures import ActsOn, On
 from scallion.filters.filter import Filter
 from scallion.filters.given import names
+from scallion.filters.retrying.backoff import Attempts, Backoff
+from scallion.filters.retrying.failures import ActsOn, On
 from scallion.values import ToolFailure, ToolReply, ToolRequest
 
 

@@ -11,6 +11,7 @@ from scallion.bridge import awaited
 from scallion.errors import ConfigurationError
 from scallion.filters.filter import Filter, check_takes
 from scallion.filters.journal import current_frame
+from scallion.filters.replies import BadReply
 from scallion.filters.texts import texts
 from scallion.filters.words import finder
 from scallion.values import ChatReply, ChatRequest, Completed, TurnRequest
@@ -62,7 +63,7 @@ class Safeguard(Filter):
         verdict = self._classifier(text)
         verdict = awaited(verdict)
         if not isinstance(verdict, bool):
-            raise TypeError(f"the classifier gives True or False, not {type(verdict).__name__}")
+            raise BadReply(f"the classifier gives True or False, not {type(verdict).__name__}")
         return verdict
 
 
@@ -82,12 +83,20 @@ class InputSafeguard(Safeguard):
         return next(request)
 
     def _unchecked(self, request: ChatRequest, state: Any) -> Sequence[BaseMessage]:
-        run = current_frame.get().run
-        if state.get("passed"):
-            return ()
-        if state.get("entered"):
-            return run.leading
-        return newest(request.messages) if run.lasting else request.messages
+        return unchecked(request, state)
+
+
+def unchecked(request: ChatRequest, state: Any) -> Sequence[BaseMessage]:
+    """What a guard has not seen that sees a turn come in (`entered`): its leading system messages, for the first call.
+
+    In the bare graph that is all that is new.
+    """
+    run = current_frame.get().run
+    if state.get("passed"):
+        return ()
+    if state.get("entered"):
+        return run.leading
+    return newest(request.messages) if run.lasting else request.messages
 
 
 def _went_on_before() -> bool:

@@ -10,9 +10,9 @@ from typing import Any
 from langchain_core.messages import ToolMessage
 
 from scallion.errors import ConfigurationError
-from scallion.filters.deadline import Watch, watching
 from scallion.filters.filter import Filter
 from scallion.filters.given import is_number
+from scallion.filters.retrying.deadline import Watch, watching
 from scallion.values import ToolFailure, ToolReply, ToolRequest
 
 GRACE = 1.0

@@ -10,6 +10,7 @@ from typing import Any
 from scallion.bridge import awaited
 from scallion.errors import FilterError
 from scallion.events import Token
+from scallion.filters.replies import BadReply, reason
 
 Deliver = Callable[[Token], None]
 
@@ -64,14 +65,14 @@ class Pipeline:
             tokens, self._states[position] = awaited(transform.step(token, self._states[position]))
             return [_as_token(out, token) for out in tokens]
         except Exception as error:
-            raise FilterError(name, "token_transform", type(error).__name__) from error
+            raise FilterError(name, "token_transform", reason(error)) from error
 
     def _flushed(self, name: str, flush: Callable[[Any], Any], state: Any) -> list[Token]:
         try:
             tokens: Iterable[Token | str] = awaited(flush(state))
             return [_as_token(out, self._last) for out in tokens]
         except Exception as error:
-            raise FilterError(name, "token_transform", type(error).__name__) from error
+            raise FilterError(name, "token_transform", reason(error)) from error
 
 
 def _as_token(out: Token | str, source: Token) -> Token:
@@ -79,4 +80,4 @@ def _as_token(out: Token | str, source: Token) -> Token:
         return out
     if isinstance(out, str):
         return source if out == source.text else source.replace(text=out)
-    raise TypeError(f"a token transform gives tokens or texts, not {type(out).__name__}")
+    raise BadReply(f"a token transform gives tokens or texts, not {type(out).__name__}")

@@ -30,6 +30,8 @@ INDEXES: Mapping[str, MakeIndex] = {
     "hybrid": HybridIndex,
 }
 EXPECTS = "What you want to do, in a few words."
+_TAKEN = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+"""The names of tools that OpenAI and Anthropic take."""
 _IDENTIFIER = re.compile(r"\w[\w.:/-]*")
 
 
@@ -212,6 +214,9 @@ def _check(names: Sequence[str], max_results: Any, search_name: Any, always: fro
         raise ConfigurationError(f"tool_search(max_results=...) is at least 1, not {max_results!r}")
     if not isinstance(search_name, str) or not search_name or search_name in names:
         raise ConfigurationError(f"tool_search(tool_name=...) is a name that no other tool has, not {search_name!r}")
+    if not _TAKEN.fullmatch(search_name):
+        told = "has 1 to 64 letters, digits, _ and -, as providers refuse other names"
+        raise ConfigurationError(f"tool_search(tool_name=...) {told}: not {search_name!r}")
     if unknown := sorted(always.difference(names)):
         raise ConfigurationError(f"tool_search(always_include=...): no tool is named {unknown[0]!r}")
 

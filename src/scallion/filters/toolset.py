@@ -15,7 +15,8 @@ def as_tool(one: Any, position: int) -> Any:
     if isinstance(one, BaseTool | dict):
         return one
     if not callable(one):
-        raise ConfigurationError(f"tools[{position}] is not a tool but {type(one).__name__}")
+        instead = ": give what its as_tool(name, description) makes" if hasattr(one, "as_tool") else ""
+        raise ConfigurationError(f"tools[{position}] is not a tool but {type(one).__name__}{instead}")
     try:
         return make_tool(one)
     except ValueError as error:

@@ -25,15 +25,20 @@ DATED = re.compile(r"[-@](\d{4}-\d{2}-\d{2}|\d{8})$")
 
 
 def tokens_of(message: AIMessage) -> dict[str, int]:
-    """The tokens of one reply; `cached` and `cache_write` are among `input`."""
+    """The tokens of one reply; `cached` and `cache_write` are among `input`. What is no number counts nothing."""
     told: Mapping[str, Any] = message.usage_metadata or {}
     details: Mapping[str, Any] = told.get("input_token_details") or {}
     return {
-        "input": told.get("input_tokens") or 0,
-        "output": told.get("output_tokens") or 0,
-        "cached": details.get("cache_read") or 0,
-        "cache_write": details.get("cache_creation") or 0,
+        "input": _whole(told.get("input_tokens")),
+        "output": _whole(told.get("output_tokens")),
+        "cached": _whole(details.get("cache_read")),
+        "cache_write": _whole(details.get("cache_creation")),
     }
+
+
+def _whole(count: Any) -> int:
+    """The count as clients are asked to give it: nobody checks what stands in a message."""
+    return int(count) if is_number(count) and (isinstance(count, int) or math.isfinite(count)) else 0
 
 
 def model_of(message: AIMessage, model: Any) -> str:
@@ -91,7 +96,7 @@ class Usage(Filter):
 
     def __init__(self, name: str, prices: Prices, scope: Scope) -> None:
         super().__init__(name, scope=scope)
-        self._prices = checked_prices(prices, name)
+        self.prices = checked_prices(prices, name)
 
     def around_chat(
         self, request: ChatRequest, state: Any, next: Callable[[ChatRequest], ChatReply]
@@ -102,7 +107,7 @@ class Usage(Filter):
             return reply, {}
         name = model_of(reply.message, request.model)
         tokens = tokens_of(reply.message)
-        price = price_of(name, self._prices)
+        price = price_of(name, self.prices)
         cost = cost_of(tokens, price) if price else 0
         row = {"calls": 1, **tokens, **({"cost": cost} if price else {})}
         return reply, {"models": {name: row}, "cost": cost, "unpriced": int(price is None)}

@@ -8,6 +8,7 @@ from typing import Any
 from scallion.bridge import awaited
 from scallion.errors import ConfigurationError
 from scallion.filters.filter import Filter, check_takes
+from scallion.filters.replies import BadReply
 from scallion.filters.revision import Revision, Verdict
 from scallion.values import Completed
 
@@ -16,7 +17,7 @@ Check = Callable[..., Any]
 
 
 def complaints(said: Any) -> list[str]:
-    """What a check complains of; raises TypeError for what is neither yes nor no."""
+    """What a check complains of; raises BadReply for what is neither yes nor no."""
     if said is None or said is True:
         return []
     if said is False:
@@ -24,7 +25,7 @@ def complaints(said: Any) -> list[str]:
     if isinstance(said, str) and said.strip():
         return [said]
     shape = "an empty text" if isinstance(said, str) else type(said).__name__
-    raise TypeError(f"a check gives None or True for a valid answer, False or a reason for another one, not {shape}")
+    raise BadReply(f"a check gives None or True for a valid answer, False or a reason for another one, not {shape}")
 
 
 def takes_result(check: Check, name: str) -> bool:

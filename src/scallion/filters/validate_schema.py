@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from scallion.errors import ConfigurationError, FilterError
-from scallion.filters.json_schema import JSONSchema, Schema
-from scallion.filters.json_text import Found, NoJSON, parse, preferred, search
-from scallion.filters.native_output import is_offered, is_portable, response_format
-from scallion.filters.python_type import PythonType
 from scallion.filters.revision import Revision, Verdict, check_count
+from scallion.filters.schema.json_schema import JSONSchema, Schema
+from scallion.filters.schema.json_text import Found, NoJSON, parse, preferred, search
+from scallion.filters.schema.native_output import is_offered, is_portable, response_format
+from scallion.filters.schema.python_type import PythonType
 from scallion.values import ChatReply, ChatRequest, Completed
 
 Form = Schema | PythonType

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from scallion.approvals.deciders import agreeing
+from scallion.inspect.bounds import as_json
 from scallion.inspect.escape import one_line, printable
 from scallion.values import Approval
 
@@ -21,7 +22,7 @@ def card(approval: Approval) -> Panel:
     from rich.text import Text
 
     title = Text(one_line(heading(approval)))
-    return Panel(Text("\n".join(_lines(approval))), title=title, title_align="left", border_style="yellow")
+    return Panel(Text("\n".join(card_lines(approval))), title=title, title_align="left", border_style="yellow")
 
 
 def heading(approval: Approval) -> str:
@@ -29,9 +30,20 @@ def heading(approval: Approval) -> str:
     return approval.tool or approval.kind.replace("_", " ")
 
 
+def offered(approvals: Iterable[Approval]) -> str:
+    """The verbs by which any of them may be decided."""
+    return "|".join(dict.fromkeys(verb for one in approvals for verb in one.allowed))
+
+
+def answer_of(approval: Approval) -> str | None:
+    """The answer that is to be released, where it is about one."""
+    answer = (approval.args or {}).get("answer") if approval.kind == "answer" else None
+    return answer if isinstance(answer, str) else None
+
+
 def arguments(args: Mapping[str, Any] | None) -> str:
     """Arguments as JSON; what is no JSON is shown as text."""
-    return json.dumps(dict(args or {}), indent=2, ensure_ascii=False, default=str)
+    return as_json(dict(args or {}))
 
 
 def verdict(approval: Approval) -> str:
@@ -45,6 +57,51 @@ def verdict(approval: Approval) -> str:
     return one_line(f"{told}: {decision.message}" if decision.message else told)
 
 
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of a call: as it was asked, and as an edit left it, on one line each; None where it is not there."""
+
+    name: str
+    before: str | None
+    after: str | None
+
+    @property
+    def differs(self) -> bool:
+        """Whether the edit changed it."""
+        return self.before != self.after
+
+
+def changes(approval: Approval) -> list[Argument]:
+    """The arguments, before and after the decision: the same unless it was an edit."""
+    asked = dict(approval.args or {})
+    decision = approval.decision
+    is_edit = decision is not None and decision.type == "edit" and isinstance(decision.args, Mapping)
+    left = dict(decision.args or {}) if is_edit and decision is not None else asked
+    names = [*asked, *(name for name in left if name not in asked)]
+    return [Argument(str(name), _in(asked, name), _in(left, name)) for name in names]
+
+
+def _in(args: Mapping[str, Any], name: str) -> str | None:
+    return as_json(args[name], indent=None) if name in args else None
+
+
+def outcome_line(approval: Approval) -> str:
+    """What was decided, by whom and why, on one line; the arguments of an edit are told by `changes`."""
+    decision = approval.decision
+    if decision is None:
+        return ""
+    told = decider(approval)
+    return one_line(told if decision.message is None else f"{told}: {decision.message}")
+
+
+def decider(approval: Approval) -> str:
+    """What was decided and by whom, without the reason; empty where nothing is."""
+    decision = approval.decision
+    if decision is None or decision.type == "expired":
+        return decision.type if decision else ""
+    return one_line(f"{decision.type} by {approval.decided_by or 'somebody'}")
+
+
 def outcome(approval: Approval, by: str) -> str:
     """What came of a decision by this person: it holds, or it is a vote, and others have to agree."""
     if approval.decision is not None:
@@ -53,25 +110,43 @@ def outcome(approval: Approval, by: str) -> str:
     return f"{mine}, a vote of {by}; {approval.quorum} people have to decide the same"
 
 
-def _lines(approval: Approval) -> Iterator[str]:
+def card_lines(approval: Approval) -> Iterator[str]:
+    """The card as lines: the question, what is known of it, what was decided."""
     if approval.description:
         yield printable(approval.description)
-    if approval.args is not None:
+    if (answer := answer_of(approval)) is not None:
+        yield from (f"> {line}" for line in printable(answer).split("\n"))  # none looks like a line of the card
+    elif approval.args is not None:
         yield printable(arguments(approval.args))
     yield ""
-    yield one_line(f"id {approval.id}")  # not in the title, which a narrow terminal cuts
-    yield one_line(f"thread {approval.thread} · may be decided: {', '.join(approval.allowed)}")
-    if approval.requested_by:
-        yield one_line(f"asked for by {approval.requested_by}")
-    yield from _people(approval)
-    if approval.expires_at:
-        yield one_line(_time(approval.expires_at, approval))
+    yield from facts(approval)
     if approval.decision is not None:
         yield f"{approval.status}: {verdict(approval)}"
 
 
+def facts(approval: Approval) -> Iterator[str]:
+    """What is known of it besides the question, a line each: ids, who has voted, and while it pends who may decide."""
+    yield one_line(f"id {approval.id}")  # not in the title, which a narrow terminal cuts
+    verbs = f" · may be decided: {', '.join(approval.allowed)}" if approval.status == "pending" else ""
+    yield one_line(f"thread {approval.thread}{verbs}")
+    if len(approval.path) > 1:
+        yield one_line(f"asked within {' › '.join(approval.path)}")
+    if approval.requested_by:
+        yield one_line(f"asked for by {approval.requested_by}")
+    yield from _people(approval)
+    if approval.expires_at and approval.status in ("pending", "expired"):
+        yield one_line(_time(approval.expires_at, approval))
+
+
 def _people(approval: Approval) -> Iterator[str]:
-    """Who may decide, and who has."""
+    """Who may decide while it pends, and who has."""
+    if approval.status == "pending":
+        yield from _deciders(approval)
+    for vote in approval.votes:
+        yield f"vote: {verdict(approval.replace(decision=vote.decision, decided_by=vote.by))}"
+
+
+def _deciders(approval: Approval) -> Iterator[str]:
     if approval.deciders is not None:
         yield one_line(f"by {' or '.join(dict.fromkeys(filter(None, (*approval.deciders, approval.escalated))))}")
     if approval.not_requester:
@@ -79,8 +154,6 @@ def _people(approval: Approval) -> Iterator[str]:
     if approval.quorum > 1:
         said = f"{len(approval.votes)} voted so far, {agreeing(approval)} of them the same"
         yield f"{approval.quorum} people have to decide the same; {said}"
-    for vote in approval.votes:
-        yield f"vote: {verdict(approval.replace(decision=vote.decision, decided_by=vote.by))}"
 
 
 def _time(moment: datetime, approval: Approval) -> str:

@@ -8,6 +8,8 @@ from functools import partial
 from typing import Any, Protocol
 
 from scallion.filters.filtering import Means
+from scallion.filters.journal import current_frame
+from scallion.filters.masking import NONE
 from scallion.loop.invocation import Budget, Invocation
 from scallion.loop.model import ModelCall
 from scallion.loop.state import Limits
@@ -44,8 +46,11 @@ class Lending:
         with self._lock:  # checks may ask in parallel: each of them is counted before the next one looks
             budget.begin_model_call()
             budget.lose()
+        frame = current_frame.get(None)
+        masks = NONE if frame is None else frame.run.masks
+        request = request.replace(model=request.model or self._model, messages=masks.value(list(request.messages)))
         try:
-            return self._call.answer(request.replace(model=request.model or self._model), budget)
+            return self._call.answer(request, budget, masks)
         finally:
             with self._lock:
                 budget.lose()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,19 +10,35 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphInterrupt
 from langgraph.types import interrupt
 
+from scallion.approvals.changed import asks_again
 from scallion.errors import ConfigurationError
 from scallion.filters.filter import Filter
 from scallion.filters.journal import Wire, load_error
+from scallion.filters.masking import masking
 from scallion.filters.state import StateRules
+from scallion.history import calls_of, last_batch, open_calls
 from scallion.loop.edge import Edge
+from scallion.loop.edits import written_by
 from scallion.loop.failures import recall
 from scallion.loop.invocation import Budget, Invocation, invocation
 from scallion.loop.model import ModelCall, as_system
 from scallion.loop.platform import runtime
-from scallion.loop.state import Limits, Step, calls_of, last_batch, new_account, open_calls, turn_of
+from scallion.loop.state import Limits, Step, new_account, turn_of
 from scallion.values import ChatReply, ChatRequest
 
-WIRE = Wire("chat", lambda reply: reply.message, ChatReply)
+
+def _dump(reply: ChatReply) -> Any:
+    """The message alone, where nothing else is said; so it was kept by older releases too."""
+    if reply.stored is None and not reply.results:
+        return reply.message
+    return {"message": reply.message, "stored": reply.stored, "results": list(reply.results)}
+
+
+def _load(kept: Any) -> ChatReply:
+    return ChatReply(**kept) if isinstance(kept, Mapping) else ChatReply(kept)
+
+
+WIRE = Wire("chat", _dump, _load)
 
 
 class ChatNode:
@@ -44,7 +59,7 @@ class ChatNode:
         self._rules = rules
         self._limits = limits
         self._prompts = as_system(system_prompt)
-        self._edge = Edge(filters, "chat", ModelCall(), WIRE, rules)
+        self._edge = Edge(filters, "chat", ModelCall(), WIRE, rules, masking(filters))
 
     def __call__(self, state: Mapping[str, Any], config: RunnableConfig) -> dict[str, Any]:
         """One model call, unless calls of the batch are still open or the results are the answer already.
@@ -52,8 +67,8 @@ class ChatNode:
         A pause around the turn is an interrupt of this node too, so that one inbox and one resume serve all pauses.
         """
         if hold := (state.get("turn") or {}).get("hold"):
-            interrupt(hold)
-            return {}
+            answer = interrupt(hold)
+            return {} if asks_again([answer]) else {"turn": {**state["turn"], "held": answer}}
         here = invocation()
         messages: list[BaseMessage] = state.get("messages") or []
         if not messages:
@@ -71,7 +86,7 @@ class ChatNode:
         if "limit" in account:
             raise budget.exceeded(account["limit"])
         if (answer := self._direct_answer(messages)) is not None:
-            return self._written(answer, [], turn, budget, here)
+            return self._written(ChatReply(answer), [], state, turn, budget, here)
         return self._ask(state, config, messages, turn, account, budget, here)
 
     def _ask(
@@ -86,7 +101,7 @@ class ChatNode:
     ) -> dict[str, Any]:
         around = runtime(config)
         context = here.context(state, turn, getattr(around, "context", None))
-        request = ChatRequest(list(messages), list(self._tools), None, self._model, context=context)
+        request = ChatRequest(list(messages), list(self._tools), None, self._model, context=context, stored=messages)
         try:
             reply, updates = self._edge.run(request, account["filters"], budget, config, budget, budget.made)
         except GraphInterrupt:
@@ -94,16 +109,23 @@ class ChatNode:
         except BaseException:
             budget.lose()
             raise
-        return self._written(normalised(reply.message, messages), updates, turn, budget, here)
+        return self._written(reply, updates, state, turn, budget, here)
 
     def _written(
-        self, message: AIMessage, updates: list[Any], turn: str, budget: Budget, here: Invocation
+        self,
+        reply: ChatReply,
+        updates: list[Any],
+        state: Mapping[str, Any],
+        turn: str,
+        budget: Budget,
+        here: Invocation,
     ) -> dict[str, Any]:
+        written = written_by(reply, state)
         if here.delivery is not None:
-            here.delivery.settle(str(message.text))
-            if calls_of(message):
+            here.delivery.settle(str(reply.message.text))
+            if calls_of(reply.message):
                 here.delivery.keep()
-        return {"messages": [message], "loop": Step(turn, budget.counts(), updates).plain()}
+        return {**written, "loop": Step(turn, budget.counts(), updates).plain()}
 
     def _direct_answer(self, messages: Sequence[BaseMessage]) -> AIMessage | None:
         """The answer, where every tool of the batch returns directly and none failed."""
@@ -121,31 +143,3 @@ class ChatNode:
 def is_direct(result: ToolMessage) -> bool:
     """Whether the result of a tool that returns directly may be the answer: a filter may have said that it is not."""
     return result.status == "success" and result.additional_kwargs.get("return_direct") is not False
-
-
-def normalised(message: AIMessage, history: Sequence[BaseMessage]) -> AIMessage:
-    """The message as it is stored: an id of its own, and tool calls whose ids are there and differ.
-
-    A model that repeats a message id would replace the earlier message, so such an id is made anew.
-    """
-    changes: dict[str, Any] = {}
-    if message.id is None or any(known.id == message.id for known in reversed(history)):
-        changes["id"] = uuid.uuid4().hex
-    seen: set[str] = set()
-    calls = [_with_own_id(dict(call), seen) for call in message.tool_calls]
-    broken = [_with_own_id(dict(call), seen) for call in message.invalid_tool_calls]
-    if calls != message.tool_calls:
-        changes["tool_calls"] = calls
-    if broken != message.invalid_tool_calls:
-        changes["invalid_tool_calls"] = broken
-    return message.model_copy(update=changes) if changes else message
-
-
-def _with_own_id(call: dict[str, Any], seen: set[str]) -> dict[str, Any]:
-    wanted = call.get("id") or uuid.uuid4().hex
-    name, number = wanted, 1
-    while name in seen:
-        number += 1
-        name = f"{wanted}_{number}"
-    seen.add(name)
-    return call if call.get("id") == name else {**call, "id": name}

@@ -15,8 +15,8 @@ from scallion.bridge import call
 from scallion.errors import ConfigurationError
 from scallion.filters.effects import Effect
 from scallion.filters.pausing import args_schema
+from scallion.history import last_batch, position
 from scallion.loop.platform import CHECKPOINTER, DURABILITY
-from scallion.loop.state import last_batch, position
 from scallion.values import ToolRequest
 
 

@@ -4,29 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool
-from langgraph.errors import GraphBubbleUp
-from langgraph.types import Command
+from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
 from scallion.approvals.forms import EXPIRED
 from scallion.bridge import wait, waits_on_loop
-from scallion.errors import ConfigurationError
+from scallion.errors import ConfigurationError, ScallionError
 from scallion.events import ToolFinished, ToolStarted
-from scallion.filters.clearance import cleared, with_notice
-from scallion.filters.deadline import apart, has_deadline
+from scallion.filters.clearance import CLEARANCE, cleared, with_notice
 from scallion.filters.filter import Filter
 from scallion.filters.journal import Frame
+from scallion.filters.masking import Masks
 from scallion.filters.onion import advance, nest
 from scallion.filters.pausing import pause
-from scallion.loop.failures import failure_kind, retry_after
+from scallion.filters.retrying.deadline import apart, has_deadline
+from scallion.filters.tool_results import failed_by, failed_call, given_by_tool
 from scallion.loop.inject import Injection, injection, with_injected
-from scallion.loop.invocation import current_invocation
-from scallion.loop.platform import current_config
-from scallion.values import ToolFailure, ToolReply, ToolRequest
+from scallion.loop.invocation import set_aside
+from scallion.loop.platform import asking, current_config, with_writer
+from scallion.loop.reporting import hidden, tool_report, unheard
+from scallion.loop.traced import ran
+from scallion.values import Context, ToolReply, ToolRequest
 
 
 class ToolCallRunner:
@@ -41,7 +43,7 @@ class ToolCallRunner:
 
     def __call__(self, request: ToolRequest, frame: Frame) -> ToolReply:
         """One execution; raises nothing that the tool raised, but for pauses."""
-        frame.enter("clearance" if self._guarded else "")
+        frame.enter(CLEARANCE if self._guarded else "")
         clear = cleared(request, frame)
         if isinstance(clear, ToolReply):
             return clear
@@ -57,64 +59,101 @@ class ToolCallRunner:
         if not verdicts.has_edit:
             return reply
         verdicts.told = True
-        return with_notice(reply, clear.call["args"], ran=True)
+        return with_notice(reply, frame.run.masks.value(clear.call["args"], "tool_args"), ran=True)
 
     def _inside(self, request: ToolRequest, frame: Frame) -> ToolReply:
         frame.enter("")
         return self._made(request, frame)
 
     def _made(self, request: ToolRequest, frame: Frame) -> ToolReply:
-        call, tool = request.call, request.tool
+        return ran(self._ran, request, frame)
+
+    def _ran(self, request: ToolRequest, frame: Frame) -> ToolReply:
+        call, tool, place = request.call, request.tool, frame.run.extra
         if tool is None:
-            return _failed(call, "semantic", f"there is no tool named {call['name']!r}")
+            return failed_call(call, "semantic", f"there is no tool named {call['name']!r}")
         if (tool.metadata or {}).get("external"):
-            return _external(tool, call)
+            reply = _external(tool, call)
+            place.made["ran"] = True  # wherever that was
+            return reply
         emit, begun = frame.run.emit, time.monotonic()
         if emit is not None:
             emit(ToolStarted(str(call["id"]), call["name"]))
-        place = frame.run.extra
-        place.made["args"] = call["args"]
-        token = current_invocation.set(None)  # a graph that the tool runs is not of this turn
+        masks = frame.run.masks
+        place.made["args"] = masks.value(call["args"], "tool_args")
+        run = self._masked if masks else self._run
+        place.made["ran"] = True
         try:
-            reply = self._run(tool, call, place.state, frame.run.config or current_config(), request.context.env)
+            with set_aside():  # a graph that the tool runs is not of this turn
+                reply = run(tool, call, place.state, frame.run.config or current_config(), request.context, masks)
         except asyncio.CancelledError:  # it timed out
             if emit is not None:
                 emit(ToolFinished(str(call["id"]), "error", time.monotonic() - begun))
             raise
-        finally:
-            current_invocation.reset(token)
         if emit is not None:
             emit(ToolFinished(str(call["id"]), reply.message.status, time.monotonic() - begun))
         return reply
 
-    def _run(self, tool: BaseTool, call: Mapping[str, Any], state: Any, config: Any, env: Any) -> ToolReply:
+    def _masked(
+        self, tool: BaseTool, call: Mapping[str, Any], state: Any, config: Any, context: Context, masks: Masks
+    ) -> ToolReply:
+        """The same where the tool may have real values: handlers are told of a run without them."""
+        report = tool_report(tool, call["id"], masks.value(call["args"], "tool_args"), config)
+        private = with_writer(unheard(config), lambda write: lambda value: write(masks.value(value)))
         try:
-            out = _execute(tool, self._filled(tool, call, state, config, env), config)
+            reply = masks.result(self._run(tool, call, state, private, context, masks))
+        except GraphInterrupt as error:
+            failed: BaseException = GraphInterrupt(tuple(asking(one, masks.value(one.value)) for one in error.args[0]))
+        except ScallionError as error:
+            failed = masks.error(error)
+        except BaseException as error:
+            report.failed(masks.error(error))
+            raise
+        else:
+            report.gave(reply.message)
+            return reply
+        report.failed(failed)
+        raise failed from failed.__cause__
+
+    def _run(
+        self, tool: BaseTool, call: Mapping[str, Any], state: Any, config: Any, context: Context, masks: Masks
+    ) -> ToolReply:
+        try:
+            out = _execute(tool, self._filled(tool, call, state, config, context), config, hides=bool(masks))
         except (GraphBubbleUp, ConfigurationError):
             raise
         except Exception as error:
-            return _failed(call, failure_kind(error), f"{type(error).__name__}: {error}", error)
-        return _reply(out, call)
+            return failed_by(error, call)
+        return given_by_tool(out, call)
 
-    def _filled(self, tool: BaseTool, call: Mapping[str, Any], state: Any, config: Any, env: Any) -> dict[str, Any]:
+    def _filled(
+        self, tool: BaseTool, call: Mapping[str, Any], state: Any, config: Any, context: Context
+    ) -> dict[str, Any]:
         known = self._injections.get(id(tool))
         if known is None:
             known = self._injections[id(tool)] = (tool, injection(tool))  # holding the tool keeps its id its own
         plain = {"name": call["name"], "args": call["args"], "id": call["id"], "type": "tool_call"}
-        return with_injected(plain, known[1], state, config, env) if known[1] else plain
+        if not known[1]:
+            return plain
+        shared = {**(state.get("state") or {}), **context.state}  # with what a filter shows the tool besides
+        return with_injected(plain, known[1], {**state, "state": shared}, config, context.env)
 
 
-def _execute(tool: BaseTool, call: dict[str, Any], config: Any) -> Any:
+def _execute(tool: BaseTool, call: dict[str, Any], config: Any, *, hides: bool) -> Any:
+    run: Callable[[], Any] = lambda: tool.invoke(call, config)  # noqa: E731
+    arun: Callable[[], Awaitable[Any]] = lambda: tool.ainvoke(call, config)  # noqa: E731
+    if hides:
+        run, arun = hidden(run, arun)
     if waits_on_loop() and has_deadline() and not _is_async(tool):
-        return wait(apart(lambda: tool.invoke(call, config)))
+        return wait(apart(run))
     if waits_on_loop() or (hasattr(tool, "func") and tool.func is None):
-        return wait(tool.ainvoke(call, config))
+        return wait(arun())
     try:
-        return tool.invoke(call, config)
+        return run()
     except NotImplementedError:
         if type(tool)._arun is BaseTool._arun:
             raise
-        return wait(tool.ainvoke(call, config))  # the tool is written for asyncio only
+        return wait(arun())  # the tool is written for asyncio only
 
 
 def _is_async(tool: BaseTool) -> bool:
@@ -123,42 +162,12 @@ def _is_async(tool: BaseTool) -> bool:
     return type(tool)._arun is not BaseTool._arun
 
 
-def _reply(out: Any, call: Mapping[str, Any]) -> ToolReply:
-    if isinstance(out, ToolMessage) and out.tool_call_id != call["id"]:
-        return _failed(call, "semantic", "the tool gave the result of another call")
-    if isinstance(out, ToolMessage):
-        return ToolReply(out, error=ToolFailure("semantic") if out.status == "error" else None)
-    if isinstance(out, Command):
-        return _from_command(out, call)
-    if isinstance(out, list) and len(out) == 1:
-        return _reply(out[0], call)
-    return ToolReply(ToolMessage(str(out), tool_call_id=call["id"], name=call["name"]))
-
-
-def _from_command(command: Any, call: Mapping[str, Any]) -> ToolReply:
-    """The result and the writes of a `Command(update=...)`; jumps are the loop's own business."""
-    update = dict(command.update or {}) if isinstance(command.update, Mapping) else {}
-    messages = update.pop("messages", [])
-    messages = messages if isinstance(messages, list) else [messages]
-    own = [m for m in messages if isinstance(m, ToolMessage) and m.tool_call_id == call["id"]]
-    if command.goto or command.graph or len(own) != len(messages) or len(own) > 1:
-        return _failed(
-            call, "semantic", "a Command of a tool may hold state writes and the result of its own call only"
-        )
-    message = own[0] if own else ToolMessage("done", tool_call_id=call["id"], name=call["name"])
-    return ToolReply(message, update)
-
-
 def _external(tool: BaseTool, call: Mapping[str, Any]) -> ToolReply:
     """The result that a person or a client gives for a tool that never runs here."""
     question, span = f"{call['name']} runs elsewhere: give its result", (tool.metadata or {}).get("expires_in")
     decision = pause(question, kind="external_call", allowed=("respond",), expires_in=span)
     if decision.type == EXPIRED:
-        return _failed(call, "environment", "the request for the result of this call expired: nobody gave it in time")
+        told = "the request for the result of this call expired: nobody gave it in time"
+        return failed_call(call, "environment", told)
     content = decision.message if isinstance(decision.message, str | list) else str(decision.message)
     return ToolReply(ToolMessage(content, tool_call_id=call["id"], name=call["name"]))
-
-
-def _failed(call: Mapping[str, Any], kind: Any, text: str, error: BaseException | None = None) -> ToolReply:
-    message = ToolMessage(f"error: {text}", tool_call_id=call["id"], name=call["name"], status="error")
-    return ToolReply(message, error=ToolFailure(kind, error, None if error is None else retry_after(error)))

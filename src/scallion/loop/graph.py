@@ -47,7 +47,7 @@ def build_loop(
     graph.add_node("chat", Node("chat", chat))
     graph.add_node("tool", Node("tool", tool))
     graph.add_edge(START, "chat")
-    graph.add_conditional_edges("chat", routes.after_chat, ["tool", END])
+    graph.add_conditional_edges("chat", routes.after_chat, ["tool", "chat", END])
     graph.add_edge("tool", "chat")
     compiled = graph.compile(checkpointer=checkpointer, store=store, name=name)
     config: RunnableConfig = {"recursion_limit": UNBOUNDED}

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from langchain_core.messages import SystemMessage
+from langchain_core.messages import AIMessage, SystemMessage
 
 from scallion.errors import LimitExceeded
-from scallion.events import Event, Reasoning, Retracted, Token, ToolCallDelta
+from scallion.events import Event, ModelFinished, Reasoning, Retracted, Token, ToolCallDelta
 from scallion.filters.filter import is_async
+from scallion.filters.filtering import Means
+from scallion.filters.retrying.deadline import is_over
 from scallion.filters.tokens import Pipeline, TokenTransform
 from scallion.loop.state import Limits
+from scallion.tracing.recorder import Ended, Recorder
 from scallion.values import EMPTY, Context
 
 Emit = Callable[[Event], None]
@@ -35,6 +39,10 @@ class Lease(Protocol):
     status: str | None
     """What the thread was when it was given: "idle", "running", "paused" or "failed"; None where it is new."""
     lost: bool
+    parts: list[Ended]
+    """What is kept of traces when it is released."""
+    steps: int
+    """How many steps of the outermost graph were stored under it."""
 
     @property
     def configurable(self) -> Mapping[str, Any]:
@@ -60,6 +68,8 @@ class Invocation:
     leading: Sequence[SystemMessage] = ()
     """Those of them that led the input."""
     filters_env: Any = None
+    means: Means | None = None
+    """What the agent lends to its filters in the turn that runs."""
     emit: Emit | None = None
     delivery: Delivery | None = None
     started: float = field(default_factory=lambda: time.monotonic())
@@ -76,8 +86,24 @@ class Invocation:
     anonymous: bool = False
     """Whether the caller named neither thread nor owner nor user."""
     lease: Lease | None = None
+    clean: Callable[..., Any] | None = None
+    """Takes out of a value, before any turn sees it, what no table may hold (`masking.cleaner`)."""
+    agents: tuple[str, ...] = ()
+    """The agents from the outermost one, without it, in to the one that runs: where it runs in a task of another."""
+    traced: bool = False
+    """Whether each of them is a tool of the one before, so that the outermost one can look each up."""
+    place: tuple[int, ...] = ()
+    """The place in its batch of the call that each of them answers, from the outermost one in."""
+    around: Invocation | None = None
+    """That of the agent around it, whose end is its own."""
     waited: int | None = None
     """The number of the message that the turn answers, where that waited for the end of a pause."""
+    edited: Mapping[str, Collection[str | None]] = field(default_factory=dict)
+    """Of a turn that is run again, by input filter, the ids of the messages that it has edited the first time."""
+    trace: Recorder | None = None
+    """Records the turn that runs, where it is to have a trace."""
+    parts: list[Ended] = field(default_factory=list)
+    """What was recorded of the turns of this call, as far as they have come to an end."""
 
     def begin(self, turn: str, user: str | None, prompts: Sequence[SystemMessage]) -> None:
         """Another turn of the same call begins; what was delivered of the one before stands."""
@@ -110,7 +136,13 @@ class Invocation:
     @property
     def is_stopped(self) -> bool:
         """Whether the turn is to stop before its next call."""
-        return self.cancelled or (self.lease is not None and self.lease.is_over())
+        stopped = self.cancelled or (self.lease is not None and self.lease.is_over())
+        return stopped or (self.around is not None and (is_over() or self.around.is_stopped))
+
+    @property
+    def within(self) -> dict[str, int]:
+        """How deep in other agents it runs, for what a question is bound to, where these are known."""
+        return {"agents": len(self.agents)} if self.traced else {}
 
     def seconds(self) -> float:
         """How long the turn has been active."""
@@ -118,6 +150,27 @@ class Invocation:
 
 
 current_invocation: ContextVar[Invocation | None] = ContextVar("scallion_invocation", default=None)
+
+
+_surrounding: ContextVar[Invocation | None] = ContextVar("scallion_surrounding", default=None)
+
+
+def surrounding() -> Invocation | None:
+    """The invocation of the agent whose node or tool runs; None where none does."""
+    return current_invocation.get() or _surrounding.get()
+
+
+@contextmanager
+def set_aside() -> Iterator[None]:
+    """Within the block, in which a tool runs, nothing is of the turn; only `surrounding` tells of it."""
+    here = current_invocation.get()
+    around = _surrounding.set(here or _surrounding.get())
+    token = current_invocation.set(None)
+    try:
+        yield
+    finally:
+        current_invocation.reset(token)
+        _surrounding.reset(around)
 
 
 def invocation() -> Invocation:
@@ -223,9 +276,18 @@ class Budget:
 class Delivery:
     """What a reader has been given of the answer: what does not stand is retracted before what replaces it."""
 
-    def __init__(self, transforms: Sequence[tuple[str, TokenTransform]], emit: Emit, *, holds: bool = False) -> None:
+    def __init__(
+        self,
+        transforms: Sequence[tuple[str, TokenTransform]],
+        emit: Emit,
+        *,
+        holds: bool = False,
+        conceals: bool = False,
+    ) -> None:
         self._holds = holds
         """Whether nothing is delivered before the turn has come to its answer."""
+        self._conceals = conceals
+        """Whether nothing else of what a model wrote is delivered either."""
         self._transforms = transforms
         self.may_wait = any(one.may_wait or is_async(one.step) or is_async(one.flush) for _, one in transforms)
         """Whether a piece may have to wait for a transform: on a running loop it is pushed through `bridge.spawn`."""
@@ -234,6 +296,8 @@ class Delivery:
         self._delivered = False
         self._is_half = False
         """Whether pieces of another kind than text were delivered of a call that has not ended."""
+        self.behind: Sequence[tuple[str, TokenTransform]] = ()
+        """Transforms behind all others: what the reader of the stream gets in place of what is stored."""
         self._raw: list[str] = []
         self._pipeline: Pipeline | None = None
 
@@ -241,7 +305,7 @@ class Delivery:
         """Start the text of a model call and return the call's name; what was delivered before it is retracted."""
         self.retract()
         self._call = uuid.uuid4().hex
-        self._pipeline = None if self._holds else Pipeline(self._transforms, self._deliver)
+        self._pipeline = None if self._holds else Pipeline([*self._transforms, *self.behind], self._deliver)
         return self._call
 
     def push(self, text: str, meta: Mapping[str, Any] | None = None) -> None:
@@ -252,8 +316,13 @@ class Delivery:
 
     def add(self, piece: Reasoning | ToolCallDelta) -> None:
         """Deliver a piece of another kind, which stands when its call has come to its end."""
-        self._is_half = True
-        self._emit(piece)
+        if not self._conceals:
+            self._is_half = True
+            self._emit(piece)
+
+    def tell_end(self, message: AIMessage, usage: Mapping[str, Any]) -> None:
+        """Tell that a model call has ended."""
+        self._emit(ModelFinished(AIMessage("", id=message.id) if self._conceals else message, usage))
 
     def end(self) -> None:
         """The text is whole: flush the transforms."""

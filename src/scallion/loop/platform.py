@@ -6,6 +6,7 @@ LangGraph's own ToolNode uses the same ones.
 from __future__ import annotations
 
 import asyncio
+import copy
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -29,7 +30,14 @@ SEND = "__pregel_send"
 CALL = "__pregel_call"
 RESUMING = "__pregel_resuming"
 RESUME = "__resume__"
+INTERRUPT = "__interrupt__"
 RESUME_MAP = "__pregel_resume_map"
+TASK = "__pregel_task_id"
+REPLAY = "__pregel_replay_state"
+GIVEN = "__pregel_scallion_given"
+"""The input of a graph that is not to be stored: LangGraph shows keys that begin like its own in no stream."""
+CALLED = "__pregel_scallion_call"
+"""The id of the tool call for which an agent runs."""
 PLACE = ("thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map")
 
 
@@ -38,9 +46,35 @@ def read_state(config: RunnableConfig) -> dict[str, Any]:
     return cast("dict[str, Any]", config["configurable"][READ_STATE]())
 
 
-def runtime(config: RunnableConfig) -> Any:
+def runtime(config: Mapping[str, Any]) -> Any:
     """LangGraph's runtime of the running task: context, store, stream writer."""
     return config["configurable"].get(RUNTIME)
+
+
+def with_writer(config: Any, wrap: Callable[[Any], Any]) -> RunnableConfig:
+    """The config with another writer of the `custom` stream, made of the one that is there."""
+    around = runtime(config)
+    if around is None:
+        return cast("RunnableConfig", config)
+    around = around.override(stream_writer=wrap(around.stream_writer))
+    return cast("RunnableConfig", {**config, "configurable": {**config["configurable"], RUNTIME: around}})
+
+
+def asking(interrupt: Any, value: Any) -> Any:
+    """The interrupt with another question, under the same id."""
+    changed = copy.copy(interrupt)
+    changed.value = value
+    return changed
+
+
+@contextmanager
+def as_current(config: RunnableConfig) -> Iterator[None]:
+    """Within the block this is the config of the running task."""
+    token = var_child_runnable_config.set(config)
+    try:
+        yield
+    finally:
+        var_child_runnable_config.reset(token)
 
 
 def current_config() -> RunnableConfig:
@@ -85,7 +119,7 @@ def as_root() -> Iterator[None]:
         var_child_runnable_config.reset(token)
 
 
-def has_checkpointer(config: RunnableConfig) -> bool:
+def has_checkpointer(config: Mapping[str, Any]) -> bool:
     """Whether the running graph, or the one around it, has a checkpointer."""
     return bool(config["configurable"].get(CHECKPOINTER))
 
@@ -104,6 +138,16 @@ def given_answers(config: RunnableConfig) -> list[Any]:
             for _ in range(len(pad.resume) + 1):
                 interrupt(None)
     return list(pad.resume)
+
+
+def asked_before(config: RunnableConfig) -> set[str]:
+    """The ids of the questions with which the running task stopped in an earlier run."""
+    if not is_resumed(config):
+        return set()
+    call = config["configurable"].get(CALL)
+    loop = getattr(getattr(call, "keywords", {}).get("schedule_task"), "__self__", None)
+    writes, task = getattr(loop, "checkpoint_pending_writes", ()), config["configurable"].get(TASK)
+    return {one.id for id, channel, asked in writes if id == task and channel == INTERRUPT for one in asked}
 
 
 def restate_answers(config: RunnableConfig, answers: list[Any]) -> None:
@@ -200,3 +244,39 @@ def restored(token: Token[Any] | None) -> None:
     """Undo `counting_interrupts`."""
     if token is not None:
         var_child_runnable_config.reset(token)
+
+
+def is_in_task(config: Mapping[str, Any]) -> bool:
+    """Whether the config is that of a task of a running graph."""
+    return TASK in (config.get("configurable") or {})
+
+
+def is_resumed(config: Mapping[str, Any]) -> bool:
+    """Whether the task may have run before: it goes on, and is not replayed from the past."""
+    configurable = config["configurable"]
+    return bool(configurable.get(RESUMING)) and not configurable.get(REPLAY) and has_checkpointer(config)
+
+
+def place_in(config: Mapping[str, Any], number: str | None = None) -> dict[str, Any]:
+    """The config for a graph that the running task runs, as often as it wants, at one place below its own.
+
+    A task has several such places: they are counted, or each has a `number` of its own, where several are begun at
+    once.
+    """
+    configurable = {**config["configurable"]}
+    pad = configurable.get(SCRATCHPAD)
+    if pad is not None:
+        number = number or str(pad.subgraph_counter() or "")
+        configurable[SCRATCHPAD] = dataclasses.replace(pad, subgraph_counter=lambda: 0)
+    if number:
+        configurable["checkpoint_ns"] = f"{configurable['checkpoint_ns']}|{number}"
+    for name in (REPLAY, GIVEN, CALLED):
+        configurable.pop(name, None)
+    if has_checkpointer(config):  # it is entered again, and what finished in it is not done again
+        configurable[DURABILITY] = "sync"
+    return {**config, "configurable": configurable}
+
+
+def alone(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The config for a graph that runs outside of any other, and is not kept."""
+    return {**outside_of_run(config), "configurable": {CHECKPOINTER: None}}

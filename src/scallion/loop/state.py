@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from functools import reduce
 from typing import Annotated, Any
 
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolCall, ToolMessage
+from langchain_core.messages import AnyMessage, HumanMessage
 from langgraph.graph.message import add_messages
 from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
 
@@ -121,40 +121,3 @@ def turn_of(state: Mapping[str, Any], given: str | None) -> str:
     if given is not None:
         return given
     return next((m.id for m in reversed(state["messages"]) if isinstance(m, HumanMessage) and m.id), "turn")
-
-
-def last_batch(messages: list[BaseMessage]) -> tuple[AIMessage | None, list[ToolMessage]]:
-    """The last message of the model and the tool results behind it; None where something else came after it."""
-    results: list[ToolMessage] = []
-    for message in reversed(messages):
-        if isinstance(message, ToolMessage):
-            results.append(message)
-        elif isinstance(message, AIMessage):
-            return message, results[::-1]
-        else:
-            return None, []
-    return None, []
-
-
-def calls_of(message: AIMessage) -> list[dict[str, Any]]:
-    """All tool calls of a message in order; a malformed one has `invalid` and no arguments."""
-    calls: list[dict[str, Any]] = [dict(call) for call in message.tool_calls]
-    for broken in message.invalid_tool_calls:
-        call = ToolCall(name=broken.get("name") or "", args={}, id=broken.get("id"), type="tool_call")
-        calls.append({**call, "invalid": True})
-    return calls
-
-
-def open_calls(messages: list[BaseMessage]) -> list[dict[str, Any]]:
-    """The calls of the last batch that have no result yet."""
-    message, results = last_batch(messages)
-    if message is None:
-        return []
-    answered = {result.tool_call_id for result in results}
-    return [call for call in calls_of(message) if call["id"] not in answered]
-
-
-def position(state: Mapping[str, Any], call_id: Any, tool: str | None = None) -> int:
-    """How many open calls of the last batch come before this one, of all tools or of the one of that name."""
-    waiting = [one["id"] for one in open_calls(state["messages"]) if tool is None or one["name"] == tool]
-    return waiting.index(call_id) if call_id in waiting else 0

@@ -15,17 +15,19 @@ from langchain_core.tools import BaseTool
 from langgraph.errors import GraphBubbleUp
 
 from scallion.approvals.changed import asks_again
-from scallion.errors import FilterError, StorageError, ThreadError
+from scallion.errors import FilterError, PauseChanged, StorageError, ThreadError
 from scallion.filters.filter import Filter, layers
 from scallion.filters.journal import Frame, Wire, dump_error
+from scallion.filters.masking import ALONE, Share, masking
 from scallion.filters.state import StateRules
+from scallion.history import open_calls, position
 from scallion.loop.edge import Edge
 from scallion.loop.effects import ToolPlace
 from scallion.loop.execute import ToolCallRunner
 from scallion.loop.failures import remember
 from scallion.loop.invocation import Budget, invocation
 from scallion.loop.platform import given_answers, read_state, restate_answers, runtime
-from scallion.loop.state import NOT_RUN, Limits, Step, new_account, position, turn_of
+from scallion.loop.state import NOT_RUN, Limits, Step, new_account, turn_of
 from scallion.values import ToolFailure, ToolReply, ToolRequest
 
 
@@ -50,9 +52,12 @@ class ToolNode:
         self._limits = limits
         guards = [one for one in layers(filters, "tool") if "tool" in one.innermost]
         outer = [one for one in filters if one not in guards]
-        self._edge = Edge(outer, "tool", ToolCallRunner(guards), WIRE, rules)
+        self._masking = masking(filters)
+        self._edge = Edge(outer, "tool", ToolCallRunner(guards), WIRE, rules, self._masking)
         self._edge.path += tuple(one.name for one in guards)
-        self._malformed = Edge([one for one in outer if one.sees_malformed], "tool", _malformed, WIRE, rules)
+        self._malformed = Edge(
+            [one for one in outer if one.sees_malformed], "tool", _malformed, WIRE, rules, self._masking
+        )
 
     def __call__(self, call: dict[str, Any], config: RunnableConfig) -> dict[str, Any]:
         """The one result of the call."""
@@ -61,15 +66,16 @@ class ToolNode:
         turn = turn_of(state, here.turn)
         account = state.get("loop") or new_account(turn, self._rules, None)
         budget = Budget(self._limits, account["counts"], here)
+        made: dict[str, Any] = {}
         limit = budget.limit_on_tool(position(state, call["id"]))
         if limit is not None:
             return self._written(call, _refused(call, NOT_RUN), turn, budget, limit=limit)
         try:
-            reply, updates, args = self._run(call, state, config, turn, account, budget)
-        except (GraphBubbleUp, StorageError, ThreadError):
-            raise  # that the ledger cannot be asked is no result of the call
+            reply, updates, args = self._run(call, state, config, turn, account, budget, made)
+        except (GraphBubbleUp, StorageError, ThreadError, PauseChanged):
+            raise  # that the ledger cannot be asked is no result of the call, nor that a deploy changed its gate
         except Exception as error:  # raised when the batch is done: a sibling may be in the middle of its effect
-            return self._failed(call, error, turn, budget)
+            return self._failed(call, error, turn, budget, ran=bool(made.get("ran")))
         return self._written({**call, "args": args}, reply, turn, budget, updates)
 
     def _run(
@@ -80,7 +86,12 @@ class ToolNode:
         turn: str,
         account: Mapping[str, Any],
         budget: Budget,
+        made: dict[str, Any],
     ) -> tuple[ToolReply, list[Any], Any]:
+        """The reply, updates of state, and the arguments that it ran with: a person or a filter may have changed them.
+
+        `made` is told these, and whether the tool was begun.
+        """
         here, around = budget.invocation, runtime(config)
         context = here.context(state, turn, getattr(around, "context", None))
         mine = {**call, "args": deepcopy(call["args"])}  # a filter that changes them in place changes no history
@@ -88,16 +99,19 @@ class ToolNode:
             restate_answers(config, answers)
             return _refused(call, f"not run: there is no tool named {call['name']!r} any more"), [], call["args"]
         request = ToolRequest(cast("Any", mine), self._tools.get(call["name"]), context)
-        made: dict[str, Any] = {}  # the arguments that the tool ran with: a person or a filter may have changed them
         place = ToolPlace(state, made, config, here.lease)
         edge = self._malformed if call.get("invalid") else self._edge
-        reply, updates = edge.run(request, account["filters"], place, config, budget, made)
+        share = _share(state, call["id"])
+        reply, updates = edge.run(request, account["filters"], place, config, budget, made, share)
         if reply.message.tool_call_id != call["id"]:
             raise FilterError(edge.path[0], "around_tool", "the reply answers another call")
         return reply, updates, made.get("args", call["args"])
 
-    def _failed(self, call: dict[str, Any], error: Exception, turn: str, budget: Budget) -> dict[str, Any]:
-        told = getattr(error, "told", None) or f"not run: {error}"
+    def _failed(
+        self, call: dict[str, Any], error: Exception, turn: str, budget: Budget, *, ran: bool
+    ) -> dict[str, Any]:
+        """A model that reads of a call that ran must not take it for one to make again."""
+        told = getattr(error, "told", None) or (RAN if ran else NO) + str(error)
         written = self._written(call, _refused(call, told), turn, budget)
         written["loop"]["failure"] = {**dump_error(error), "key": remember(error)}
         return written
@@ -120,6 +134,14 @@ class ToolNode:
         return written
 
 
+def _share(state: Mapping[str, Any], call_id: Any) -> Share:
+    """The place of the call in its batch."""
+    ids = [one["id"] for one in open_calls(state["messages"])]
+    return (ids.index(call_id), len(ids)) if call_id in ids else ALONE
+
+
+NO = "not run: "
+RAN = "it ran; its result was withheld: "
 MALFORMED = "not run: the arguments are not a JSON object; call the tool again with valid JSON"
 
 

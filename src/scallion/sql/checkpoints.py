@@ -107,6 +107,8 @@ def put(conn: Connection, t: Tables, memory: Memory, new: NewCheckpoint, now: An
     if new.taken is not None:
         inbound.take(conn, t, known.session, new.taken)
     known.wrote(new.id, dict(new.versions), values)
+    if lease is not None and not new.ns:
+        lease.steps += 1
     return known
 
 
@@ -183,11 +185,11 @@ def _form(new: NewCheckpoint | StoredCheckpoint, names: Sequence[str]) -> Blob:
 
 def _shared(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """What the form has of the metadata: plain texts, and that there are no parents."""
-    return {name: value for name in SHARED if _is_plain(value := metadata.get(name))}
+    return {name: value for name in SHARED if name in metadata and _is_plain(value := metadata[name])}
 
 
 def _is_plain(value: Any) -> bool:
-    return value == {} if isinstance(value, dict) else isinstance(value, str) and value.isascii()
+    return not value if isinstance(value, dict) else isinstance(value, str) and value.isascii()
 
 
 def _leaves(new: NewCheckpoint | StoredCheckpoint, values: Sequence[Leaf]) -> bytes:
@@ -250,9 +252,11 @@ def rewrite(conn: Connection, t: Tables, stored: StoredCheckpoint) -> None:
     conn.execute(update(t.checkpoints).where(this).values(leaves=leaves))
 
 
-def every(conn: Connection, t: Tables, session: int) -> Iterator[tuple[int, StoredCheckpoint]]:
-    """All checkpoints of a session, each with the item of its form."""
+def every(conn: Connection, t: Tables, session: int, ns: str | None = None) -> Iterator[tuple[int, StoredCheckpoint]]:
+    """All checkpoints of a session, or of one namespace of it, each with the item of its form."""
     query = prepared(conn, t).stored.where(t.checkpoints.c.session == session)
+    if ns is not None:
+        query = query.where(t.checkpoints.c.ns == ns)
     for found in conn.execute(query.execution_options(yield_per=items.STREAMED)):
         yield found.form, _stored(t, found)
 

@@ -25,6 +25,9 @@ class ServerNow(FunctionElement[int]):
     inherit_cache = True
 
 
+SERVER_NOW = ServerNow()
+
+
 @compiles(ServerNow, "postgresql")
 def _postgresql(element: ServerNow, compiler: SQLCompiler, **options: Any) -> str:
     return "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)"
@@ -42,7 +45,7 @@ def stamp(conn: Connection, clock: Clock | None) -> int | ColumnElement[int]:
         return to_micros(clock())
     if conn.dialect.name == "sqlite":  # its clock is this machine's
         return time.time_ns() // 1000
-    return ServerNow()
+    return SERVER_NOW
 
 
 def read(conn: Connection, clock: Clock | None) -> datetime:

@@ -52,6 +52,8 @@ def decide(
 def _settled(conn: Connection, t: Tables, id: str, now: int, thread: str | None, owner: str | None) -> Row[Any]:
     """The row, after what time did to it; held where others may be about to say something about it too."""
     row = found(conn, t, id, now, thread, owner)
+    if row.status == "pending" and not row.there:
+        raise DecisionError(f"the step that asks {id!r} is not stored, nor may ever be: there is nothing to decide yet")
     is_due = row.status == "pending" and row.late and deciders.role(row.on_expire) is not None
     if not is_due and question_of(t, row).approval("").quorum == 1:
         return row

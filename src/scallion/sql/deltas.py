@@ -98,7 +98,11 @@ class Delta:
         return self._added(lines, [self._value(one.leaf) for one in pending if one.channel == self.channel])
 
     def _added(self, lines: Lines, written: Sequence[Any]) -> Lines:
-        return added(lines, written, speaks_in(self.channel), line)
+        return added(lines, written, speaks_in(self.channel), self.kept)
+
+    def kept(self, message: Any) -> Any:
+        """What is kept of a message."""
+        return line(message)
 
     def _value(self, leaf: Leaf) -> Any:
         is_list = is_runs(leaf)

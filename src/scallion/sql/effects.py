@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Row, Select, insert, select, update
 
 from scallion.approvals.effects import Attempt, AttemptStatus, Wanted
 from scallion.errors import LeaseLost, NotSerializable
-from scallion.sql import asking, audit, clock, lifecycle, names, sessions
+from scallion.sql import asking, audit, clock, names, sessions
 from scallion.sql.clock import from_micros, to_micros
 from scallion.sql.encoding import Refused, Serde, pack, unpack
 from scallion.sql.engines import Database
@@ -38,7 +38,7 @@ class Begun:
 
 def begin(conn: Connection, t: Tables, wanted: Wanted, over: int, now: int, owner: str | None) -> Begun | None:
     """Begin an attempt, unless one is in the way; None while the checkpoint that holds the call is not there."""
-    session = lifecycle.claimed(conn, t, wanted.thread, owner)
+    session = sessions.locked(conn, t, wanted.thread, owner)
     if session is None or not _is_stored(conn, t, session, wanted):
         return None
     before = conn.execute(_attempts(t, session, [wanted.call])).all()
@@ -96,7 +96,7 @@ def end(
     conn: Connection, t: Tables, wanted: Wanted, attempt: int, values: Mapping[str, Any], owner: str | None
 ) -> None:
     """Write what came of an attempt. Raises LeaseLost where somebody else has said so, or the thread is gone."""
-    session = lifecycle.claimed(conn, t, wanted.thread, owner)
+    session = sessions.locked(conn, t, wanted.thread, owner)
     if session is None:
         raise LeaseLost(wanted.thread)
     result = values["result"]

@@ -307,8 +307,13 @@ class Database:
     def _trial(self, work: Work[T], unsure: Work[T] | None) -> Trial[T]:
         return Trial(work, unsure, patient=self._ready, file=self._file, keys=lambda: self.tables.cipher)
 
+    def _transaction(self, write: bool, durable: bool = True) -> AbstractContextManager[Connection]:
+        if self._at_hand is not None:
+            return sqlite.Transaction(self._at_hand, self._check_open, write, durable)
+        return self._pooled(write, durable)
+
     @contextmanager
-    def _transaction(self, write: bool, durable: bool = True) -> Iterator[Connection]:
+    def _pooled(self, write: bool, durable: bool) -> Iterator[Connection]:
         forks = gate if self.is_sqlite or not self._ready else nullcontext()  # the first connection has a lock
         with forks, self._single:
             self._check_open()  # again: it may have been closed while this waited
@@ -319,8 +324,7 @@ class Database:
                     with conn.begin():
                         yield conn
             else:
-                at_hand = self._at_hand.connection() if self._at_hand is not None else self.engine.connect()
-                with at_hand as conn, sqlite.transaction(conn, write, durable):
+                with self.engine.connect() as conn, sqlite.transaction(conn, write, durable):
                     yield conn
 
     async def _awork(self, engine: AsyncEngine, work: Work[T], unsure: Work[T] | None = None) -> T:

@@ -32,6 +32,10 @@ PATIENCE = 10.0
 """How many seconds a database that worked before may be away: about what a restart takes."""
 
 
+REFUSALS = frozenset({"ProgrammingError", "IntegrityError", "DataError", "NotSupportedError"})
+"""What drivers call the errors of a server that is there."""
+
+
 class Vanished(Exception):
     """What a row refers to is not there (any more): somebody deletes or prunes a thread while it is read."""
 
@@ -140,6 +144,21 @@ def _was_victim(original: Any) -> bool:
         return True
     arguments: Any = getattr(original, "args", ())
     return bool(arguments) and arguments[0] in (1205, 1213)
+
+
+def is_forbidden(original: Any) -> bool:
+    """Whether the database refused because this user, or anybody at this server, may not write."""
+    if isinstance(original, sqlite.Error):
+        return str(getattr(original, "sqlite_errorname", "")).startswith("SQLITE_READONLY")
+    arguments: Any = getattr(original, "args", ())
+    refused = (1044, 1142, 1143, 1290, 1792, 1836)  # MariaDB: not granted; the server, or the transaction, only reads
+    return getattr(original, "sqlstate", None) in ("42501", "25006") or bool(arguments and arguments[0] in refused)
+
+
+def is_refusal(original: Any) -> bool:
+    """Whether the database is there and refused a statement: the same one does not come through later either."""
+    kinds = {kind.__name__ for kind in type(original).__mro__}
+    return is_forbidden(original) or isinstance(original, sqlite.Error) or not kinds.isdisjoint(REFUSALS)
 
 
 def _refused(original: Any, file: str | None) -> StorageError:

@@ -5,11 +5,10 @@ Each of them may be a transaction of its own: what a grant depends on is compare
 
 from __future__ import annotations
 
-from dataclasses import fields
 from functools import cached_property, lru_cache
 from typing import Any
 
-from sqlalchemy import BigInteger, and_, bindparam, delete, exists, literal_column, null, select, update
+from sqlalchemy import BigInteger, Select, and_, bindparam, delete, exists, func, literal_column, null, select, update
 
 from scallion.sql.clock import ServerNow
 from scallion.sql.prepared import unless_there
@@ -17,6 +16,8 @@ from scallion.sql.sessions import Claimed
 from scallion.sql.statement import Statement
 from scallion.sql.tables import Tables
 
+TRACE = ("session", "turn", "part", "fence", "ended", "checkpoint", "data")
+"""The columns of a part of a trace."""
 _NO_WAIT: Any = literal_column("set_config('synchronous_commit', 'off', true)")
 """PostgreSQL: this transaction is committed without waiting for the disk."""
 
@@ -48,7 +49,7 @@ class Grants:
     def look(self) -> Statement:
         """What a taker needs of the session `for_thread`, locked."""
         s = self._t.sessions.c
-        row = (s[field.name] for field in fields(Claimed))
+        row = (s[name] for name in Claimed._fields)
         asynchronous = _NO_WAIT if self._is_postgres else null()
         query = select(*row, s.status, s.holder, s.held_since, s.held_until, self._told, asynchronous)
         return self._made(query.where(s.thread == bindparam("for_thread")).with_for_update())
@@ -86,6 +87,29 @@ class Grants:
         """End the grant `seen`; its fence stays, for what it still has on the way."""
         nobody = {"holder": null(), "held_since": null(), "held_until": null(), "asked_to_stop": null()}
         return self._made(update(self._t.sessions).where(self._held).values(nobody))
+
+    @cached_property
+    def trace(self) -> Statement:
+        """Keep a part of a turn's trace, unless it is there, on the grant `seen`; of a thread that is there at all."""
+        s = self._t.sessions.c
+        row = self._trace(s.no, s.head).where(self._held, s.head.is_not(None))
+        return self._made(unless_there(self._t.traces, self._dialect).from_select(TRACE, row))
+
+    @cached_property
+    def release_with_trace(self) -> Statement:
+        """As `release` and `trace` in one: how many sessions were released. PostgreSQL's."""
+        s = self._t.sessions
+        nobody = {"holder": null(), "held_since": null(), "held_until": null(), "asked_to_stop": null()}
+        done = update(s).where(self._held).values(nobody).returning(s.c.no, s.c.head).cte("released")
+        row = self._trace(done.c.no, done.c.head).where(done.c.head.is_not(None))
+        kept = unless_there(self._t.traces, self._dialect).from_select(TRACE, row).cte("kept")
+        return self._made(select(func.count()).select_from(done).add_cte(kept))
+
+    def _trace(self, no: Any, head: Any) -> Select[Any]:
+        given = self._t.traces.c
+        own = (bindparam(name, type_=given[name].type) for name in ("turn", "part"))
+        data, seen = bindparam("data", type_=given.data.type), bindparam("seen", type_=BigInteger)
+        return select(no, *own, seen, self._now, head, data)
 
     @cached_property
     def forget(self) -> Any:

@@ -125,6 +125,14 @@ def listed(conn: Connection, t: Tables, session: int, generation: int, channel: 
         raise Vanished from None
 
 
+def whole_log(conn: Connection, t: Tables, session: int, generation: int, channel: str) -> Mapping[int, int]:
+    """The items of a channel's log by position. In another generation it is empty, as its log is another."""
+    e, s = t.entries.c, t.sessions.c
+    query = select(e.pos, e.item).join(t.sessions, s.no == e.session).where(s.generation == generation)
+    rows = conn.execute(query.where(e.session == session, e.channel == channel))
+    return {row[0]: row[1] for row in rows}
+
+
 def version(conn: Connection, t: Tables, known: Known, channel: str, planned: Many, base: Leaf | None) -> Leaf:
     """The leaf of a list whose parts are stored, sharing what it can with the version `base` of the same channel."""
     if planned.after is not None and lies_at(planned.after, known, base):

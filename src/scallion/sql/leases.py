@@ -13,10 +13,10 @@ expires, and whoever believes to hold a lease that was lost is refused.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime
 from secrets import randbits
 from typing import TYPE_CHECKING, Any
@@ -24,9 +24,10 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, and_, select, update
 
 from scallion.bridge import call
-from scallion.errors import ConfigurationError, LeaseLost, NotPaused, ThreadBusy, ThreadError
-from scallion.sql import holders, names, owners, sessions
+from scallion.errors import ConfigurationError, LeaseLost, NotPaused, StorageError, ThreadBusy, ThreadError
+from scallion.sql import holders, names, owners, sessions, traces
 from scallion.sql.clock import from_micros, stamp
+from scallion.sql.failures import is_refusal
 from scallion.sql.granting import Grants, grants
 from scallion.sql.heartbeat import Heartbeat
 from scallion.sql.sessions import Claimed
@@ -38,7 +39,9 @@ if TYPE_CHECKING:
     from scallion.sql.engines import Database
     from scallion.sql.failures import Work
     from scallion.sql.memory import Memory
+    from scallion.tracing.recorder import Ended
 
+log = logging.getLogger("scallion")
 KEY = "__scallion_lease"
 """Where a config carries the lease: neither LangChain nor this library copies such a key into metadata."""
 
@@ -66,6 +69,10 @@ class Lease:
         self.asked_to_stop = False
         self.given_up = False
         self.sure_until = 0.0
+        self.parts: list[Ended] = []
+        """What is kept of the traces of its turns when it is released."""
+        self.steps = 0
+        """How many steps of the outermost graph were stored under it."""
         self._leases = leases
 
     @property
@@ -160,12 +167,20 @@ class Leases:
     def release(self, lease: Lease, *, failed: bool) -> None:
         """Free the thread; one that was new and whose turn `failed` before it wrote anything is not there any more."""
         with self._releasing(lease):
-            self.database.find(self._release(lease, failed), write=True)
+            try:
+                self.database.find(self._release(lease, failed), write=True)
+            except StorageError as error:
+                _lose_trace(lease, error)
+                self.database.find(self._release(lease, failed), write=True)
 
     async def arelease(self, lease: Lease, *, failed: bool) -> None:
         """As `release`."""
         with self._releasing(lease):
-            await self.database.afind(self._release(lease, failed), write=True)
+            try:
+                await self.database.afind(self._release(lease, failed), write=True)
+            except StorageError as error:
+                _lose_trace(lease, error)
+                await self.database.afind(self._release(lease, failed), write=True)
 
     def give_up(self, lease: Lease) -> None:
         """Have it released soon, without waiting for the database."""
@@ -258,7 +273,7 @@ class Leases:
         if self._statements(conn).grant.run(conn, grant) != 1:
             return False
         lease.status, lease.since = status, from_micros(now)
-        lease.row = replace(row, fence=lease.fence, asked_to_stop=None)
+        lease.row = row._replace(fence=lease.fence, asked_to_stop=None)
         return True
 
     def _make(self, conn: Connection, lease: Lease, owner: str | None) -> bool:
@@ -280,9 +295,15 @@ class Leases:
         return work
 
     def _release(self, lease: Lease, failed: bool) -> Work[None]:
+        parts = traces.rows(lease.parts)
+
         def work(conn: Connection) -> None:
             s = self._statements(conn)
-            s.release.run(conn, {"for_thread": lease.thread, "seen": lease.fence})
+            if parts:
+                now = self._now(conn)
+                traces.release(conn, self.database.tables, s, lease, parts, now)
+            else:
+                s.release.run(conn, {"for_thread": lease.thread, "seen": lease.fence})
             if failed and lease.is_new:
                 conn.execute(s.forget, {"for_thread": lease.thread, "seen": lease.fence})
 
@@ -299,6 +320,14 @@ class Leases:
             return bool(conn.execute(update(s).where(held).values(asked_to_stop=now)).rowcount)
 
         return work
+
+
+def _lose_trace(lease: Lease, error: StorageError) -> None:
+    """Have the lease released without the trace that the database refused; raises the error if it is about others."""
+    if not lease.parts or not is_refusal(error.__cause__):
+        raise error
+    lease.parts.clear()
+    log.warning("the trace of a turn was refused, and is lost: %s", type(error.__cause__).__name__)
 
 
 def _check_owner(row: Claimed, thread: str, new: bool, owner: str | None, bound: str | None) -> None:

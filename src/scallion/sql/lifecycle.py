@@ -7,9 +7,21 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, delete, func, insert, literal, select, tuple_, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Table,
+    and_,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+    tuple_,
+    update,
+)
 
-from scallion.sql import checkpoints, items, ledger, lineage, resealing, sessions, votes, writes
+from scallion.sql import checkpoints, items, last_turn, ledger, lineage, resealing, sessions, strays, votes, writes
 from scallion.sql.encoding import is_runs, references, runs
 from scallion.sql.tables import Tables
 
@@ -44,6 +56,7 @@ def drop(conn: Connection, t: Tables, session: int, keys: Sequence[tuple[str, st
     """Delete these checkpoints, by namespace and id, and all that only they need."""
     c, w, a = t.checkpoints.c, t.writes.c, t.approvals.c
     lineage.keep_past(conn, t, session, keys)
+    _hold_trace(conn, t, session, keys)
     for batch in items.batches(keys):
         conn.execute(delete(t.checkpoints).where(c.session == session, tuple_(c.ns, c.id).in_(batch)))
         conn.execute(delete(t.writes).where(w.session == session, tuple_(w.ns, w.checkpoint).in_(batch)))
@@ -52,10 +65,20 @@ def drop(conn: Connection, t: Tables, session: int, keys: Sequence[tuple[str, st
     for batch in items.batches(keys):
         orphans = and_(c.session == session, tuple_(c.ns, c.parent).in_(batch))
         conn.execute(update(t.checkpoints).where(orphans).values(parent=None))
+    strays.drop_left(conn, t, session)
     sessions.recount(conn, t, session)
     head = select(func.max(c.id)).where(c.session == session, c.ns == "").scalar_subquery()
     conn.execute(update(t.sessions).where(t.sessions.c.no == session).values(head=head))
     collect(conn, t, session)
+
+
+def _hold_trace(conn: Connection, t: Tables, session: int, keys: Sequence[tuple[str, str]]) -> None:
+    """Have the trace of the turn that the thread goes on from stand at the checkpoint that stays."""
+    r, c = t.traces.c, t.checkpoints.c
+    head = conn.execute(select(func.max(c.id)).where(c.session == session, c.ns == "")).scalar()
+    turn = None if ("", head) in keys else last_turn.at(conn, t, session, head)
+    if turn is not None:
+        conn.execute(update(t.traces).where(r.session == session, r.turn == turn).values(checkpoint=head))
 
 
 def collect(conn: Connection, t: Tables, session: int) -> None:
@@ -95,18 +118,9 @@ def _used(conn: Connection, t: Tables, session: int) -> tuple[set[int], set[tupl
     return used, spans
 
 
-def claimed(conn: Connection, t: Tables, thread: str, owner: str | None) -> int | None:
-    """The session of the thread, locked; None if there is none, or it is another owner's."""
-    query = select(t.sessions.c.no).where(t.sessions.c.thread == thread)
-    if owner is not None:
-        query = query.where(t.sessions.c.owner == owner)
-    found: int | None = conn.execute(query.with_for_update()).scalar()
-    return found
-
-
 def copy(conn: Connection, t: Tables, source: str, target: str, now: Any, owner: str | None = None) -> None:
     """Copy a whole thread, open approvals included. Raises StorageError if the target exists."""
-    old = claimed(conn, t, source, owner)
+    old = sessions.locked(conn, t, source, owner)
     if old is None:
         return
     new = sessions.vacant(conn, t, target, now, owner).no

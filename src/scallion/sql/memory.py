@@ -65,17 +65,18 @@ class Shelf(Generic[K, V]):
 
     def put(self, entries: Iterable[tuple[K, V]]) -> None:
         """Add entries, which are the newest then."""
+        held = self._held
         with _changing:
             for key, value in entries:
-                self._forget(key)
-                self._held[key] = value
+                if key in held:
+                    self._forget(key)
+                held[key] = value
                 self.weight += self._weigh(value)
-            if len(self._held) > self._size or self.weight > self._most:
+            if len(held) > self._size or self.weight > self._most:
                 self._shrink()
 
     def _forget(self, key: K) -> None:
-        if key in self._held:
-            self.weight -= self._weigh(self._held.pop(key))
+        self.weight -= self._weigh(self._held.pop(key))
 
     def _shrink(self) -> None:
         size, most = self._size - self._size // 8, self._most * 7 / 8
@@ -265,8 +266,7 @@ class Known:
     def changed(self, values: Mapping[str, Any]) -> None:
         """This transaction changed columns of the session's row."""
         if self._row is not None:
-            own = {name: value for name, value in values.items() if hasattr(self._row, name)}
-            self._row = replace(self._row, **own)
+            self._row = self._row._replace(**{name: values[name] for name in self._row._fields if name in values})
 
     def lose_row(self) -> None:
         """Others change the session's row in this transaction."""
@@ -276,10 +276,13 @@ class Known:
         """Remember: the transaction is committed."""
         self._memory.rows.put([(self._thread, self._row)])
         remembered = self._remembered
-        remembered.ids.update(self._ids)
-        remembered.learn_blobs(self._blobs)
-        remembered.lists.put(self._lists.items())
-        self._memory.written.put(self._series.items())
+        if self._ids:
+            remembered.ids.update(self._ids)
+            remembered.learn_blobs(self._blobs)
+        if self._lists:
+            remembered.lists.put(self._lists.items())
+        if self._series:
+            self._memory.written.put(self._series.items())
         if self._written is not None:
             key, parent = self._written
             remembered.present = Present(self.claimed.version + 1, key, parent, self._ends)

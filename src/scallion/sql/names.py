@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
-from uuid import UUID
 
+from scallion.approvals import naming
 from scallion.approvals.deciders import check_name
 from scallion.errors import ConfigurationError, StorageError
 
 LENGTHS = {
-    "checkpoint namespace": 512, "checkpoint id": 64, "run_id": 64, "task id": 64, "approval id": 64, "tag": 100,
-    "kind": 32, "type of a value": 32, "title": 1_000, "preview": 1_000, "task path": 100_000,
-    "text to look for": 10_000,
+    "checkpoint namespace": 512, "checkpoint id": 64, "run_id": 64, "task id": 64, "approval id": 64, "turn id": 64,
+    "tag": 100, "kind": 32, "type of a value": 32, "title": 1_000, "preview": 1_000, "task path": 100_000,
 }  # fmt: skip
 """How many characters a database holds of these; 255 of all others."""
+KEYS = ("thread id", "owner", "tag")
+"""What is told apart by its name alone: none of them ends in a space, which MariaDB and MySQL do not compare."""
 
 
 class Address(NamedTuple):
@@ -52,12 +53,12 @@ def text(what: str, given: object) -> str:
 
     Raises ConfigurationError for anything else, StorageError for what a database could not hold.
     """
-    if isinstance(given, int | UUID) and not isinstance(given, bool):
-        given = str(given)
-    if not isinstance(given, str):
-        raise ConfigurationError(f"the {what} is a text, an int or a UUID, not {type(given).__name__}")
-    check(what, given)
-    return str.__str__(given)  # of a text that is an enum's too, the value
+    if type(given) is str:
+        check(what, given)
+        return given
+    found = naming.as_text(what, given)
+    check(what, found)
+    return found
 
 
 def optional(what: str, given: object) -> str | None:
@@ -67,9 +68,8 @@ def optional(what: str, given: object) -> str | None:
 
 def somebody(metadata: Mapping[str, Any], key: str) -> str | None:
     """Who stands there: the name as `text`, or None for what names nobody. Raises StorageError as `text`."""
-    given = metadata.get(key)
-    is_name = isinstance(given, str | int | UUID) and not isinstance(given, bool) and given != ""
-    return text(key, given) if is_name else None
+    found = naming.somebody(metadata, key)
+    return None if found is None else text(key, found)
 
 
 def person(what: str, given: object) -> str:
@@ -88,24 +88,17 @@ def texts(what: str, given: object) -> list[str]:
 
 def check(what: str, name: object) -> None:
     """Raise StorageError, saying which name it is, where a database could not hold it; None is no name."""
-    length = LENGTHS.get(what, 255)
-    if name is None:
+    length = LENGTHS.get(what, naming.LONGEST)
+    if what in KEYS and isinstance(name, str) and name.endswith(" "):
+        raise StorageError(f"the {what} must not end in a space: to MariaDB it is the same name without it")
+    if name is None or (type(name) is str and len(name) <= length and name.isascii() and "\0" not in name):
         return
     if not isinstance(name, str):
         raise StorageError(f"the {what} is no text, but {type(name).__name__}")
-    if len(name) > length:
-        raise StorageError(f"the {what} has {len(name)} characters: {length} are the most that a database holds")
-    if "\0" in name:
-        raise StorageError(f"the {what} must not hold a NUL: PostgreSQL cannot store it")
-    if name != whole(name):
-        raise StorageError(f"the {what} must not hold half of a surrogate pair: it is no text in UTF-8")
+    if (flaw := naming.flaw(name, length)) is not None:
+        raise StorageError(f"the {what} {flaw}")
 
 
 def fitting(name: str | None, length: int = 255) -> str | None:
     """The name as a database can hold it, where the exact one is kept elsewhere."""
-    return name and whole(name.replace("\0", "?"))[:length]
-
-
-def whole(name: str) -> str:
-    """The text, where half of a surrogate pair is a question mark."""
-    return name if name.isascii() else name.encode("utf-8", "replace").decode()
+    return name and naming.whole(name.replace("\0", "?"))[:length]

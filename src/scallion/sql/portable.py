@@ -1,5 +1,5 @@
-"""A thread as records that any database takes: its session, items, logs, checkpoints, writes, approvals, effects and
-waiting messages.
+"""A thread as records that any database takes: its session, items, logs, checkpoints, writes, approvals, effects,
+waiting messages and traces.
 
 Values stay serialised as they are, so that any class is carried, and none is imported. Numbers of items are those of
 the exported session; where the records are loaded they get new ones.
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sqlalchemy import Connection, select
 
 from scallion.errors import ConfigurationError, InvalidDecision, StorageError
-from scallion.sql import checkpoints, effects, inbound, items, ledger, lines, sessions, writes
+from scallion.sql import checkpoints, effects, inbound, items, ledger, lines, listing, marks, sessions, traces, writes
 from scallion.sql.asking import Place
 from scallion.sql.checkpoints import StoredCheckpoint
 from scallion.sql.clock import from_micros, to_micros
@@ -51,10 +50,11 @@ def export(conn: Connection, t: Tables, thread: str, owner: str | None, file: Sp
     s = t.sessions.c
     locked = select(s.no, s.progress, s.head).where(s.thread == thread).with_for_update()  # nobody changes it meanwhile
     row = conn.execute(locked).one_or_none()
-    session = sessions.get(conn, t, thread, owner) if row else None
+    session = listing.get(conn, t, thread, owner) if row else None
     if row is None or session is None:
         raise StorageError(f"there is no thread {thread!r}")
-    known = {**session.to_json(), "progress": row.progress, "head": row.head}
+    tags = marks.every(conn, t, row.no)  # what somebody said of it goes along
+    known = {**session.to_json(), "progress": row.progress, "head": row.head, "tags": tags}
     header = {name: known[name] for name in ("thread", "created", "updated", "tags", *ROW)}
     lines.write(file, header, _records(conn, t, row.no))
 
@@ -77,6 +77,8 @@ def _records(conn: Connection, t: Tables, session: int) -> Iterator[Record]:
         yield {"effect": row.pop("call"), **row, "result": result, **{name: _moment(row[name]) for name in SPAN}}
     for row in inbound.every(conn, t, session):
         yield {"inbound": _moment(row["created"]), "by": row["by"], "message": _text(row["message"])}
+    for row in traces.every(conn, t, session):
+        yield {"trace": row.pop("turn"), **row, "ended": _moment(row["ended"]), "data": _text(row["data"])}
 
 
 def _checkpoint(stored: StoredCheckpoint) -> Record:
@@ -148,7 +150,7 @@ def _check(header: Record) -> None:
 
 def once(work: Callable[[Connection], T], database: Database, thread: str) -> Callable[[Connection], T | None]:
     """What is done after a COMMIT whose outcome is unknown: the work, unless the thread, which was not there, is."""
-    return lambda conn: None if sessions.get(conn, database.tables, thread) else work(conn)
+    return lambda conn: None if listing.get(conn, database.tables, thread) else work(conn)
 
 
 class _Loading:
@@ -172,6 +174,7 @@ class _Loading:
             "approval": self._approvals,
             "effect": self._effects,
             "inbound": self._inbound,
+            "trace": self._traces,
         }
         for kind, group in groupby(records, key=lambda record: next(iter(record))):
             for portion in _portions(group):
@@ -187,7 +190,7 @@ class _Loading:
 
     def _items(self, records: Sequence[Record]) -> None:
         blobs = [Blob(record["type"], b64decode(record["data"], validate=True)) for record in records]
-        claimed = replace(self._known.claimed, item_count=self._known.item_count)
+        claimed = self._known.claimed._replace(item_count=self._known.item_count)
         self._known = Known(Memory(), claimed, self._thread)  # a new one, so that not all blobs are kept
         self._bytes += items.store(self._conn, self._t, self._known, blobs)
         ids = self._known.items(blobs)
@@ -253,6 +256,18 @@ class _Loading:
             for record in records
         ]
         inbound.restore(self._conn, self._t, self._known.session, rows)
+
+    def _traces(self, records: Sequence[Record]) -> None:
+        rows = [
+            {
+                "turn": record["trace"],
+                **{name: record[name] for name in ("part", "checkpoint")},
+                "ended": _micros(record["ended"]),
+                "data": b64decode(record["data"], validate=True),
+            }
+            for record in records
+        ]
+        traces.restore(self._conn, self._t, self._known.session, rows)
 
     def _leaf(self, plain: Any) -> Leaf:
         """The reverse of `_plain`, with the numbers that the items have here."""

@@ -14,6 +14,7 @@ from sqlalchemy import (
     Table,
     and_,
     bindparam,
+    func,
     insert,
     literal,
     select,
@@ -63,6 +64,13 @@ class Prepared:
         return self._made(update(tags).where(tags.c.session == of).values(updated=changed))
 
     @cached_property
+    def mark(self) -> Statement:
+        """The tag `named` of the session `of`, if it has it."""
+        g = self._t.session_tags.c
+        of = g.session == bindparam("of", type_=BigInteger)
+        return self._made(select(g.tag).where(of, g.tag == bindparam("named")))
+
+    @cached_property
     def status(self) -> Statement:
         """The status of the session `for_thread`."""
         s = self._t.sessions.c
@@ -88,6 +96,22 @@ class Prepared:
     def add_writes(self) -> Statement:
         """The writes of a task, unless there are some of it already."""
         return self._made(self.unless_there(self._t.writes))
+
+    @cached_property
+    def add_words(self) -> Statement:
+        """New words of sessions; those that are there keep the item that they have, if they have one."""
+        table = self._t.words
+        if self._dialect in ("mysql", "mariadb"):
+            from sqlalchemy.dialects import mysql
+
+            ours: mysql.Insert = mysql.insert(table)
+            return self._made(ours.on_duplicate_key_update(item=func.coalesce(table.c.item, ours.inserted.item)))
+        new = _insert(table, self._dialect)
+        has_none = and_(table.c.item.is_(None), new.excluded.item.is_not(None))
+        key = [column.name for column in table.primary_key]
+        return self._made(
+            new.on_conflict_do_update(index_elements=key, set_={"item": new.excluded.item}, where=has_none)
+        )
 
     @cached_property
     def put_checkpoint(self) -> Statement:

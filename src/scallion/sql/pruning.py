@@ -26,7 +26,7 @@ def prune(conn: Connection, t: Tables, threads: Sequence[str], strategy: str, ow
     for thread in threads:
         if strategy == "delete":
             sessions.remove(conn, t, thread, owner)
-        elif (session := lifecycle.claimed(conn, t, thread, owner)) is not None:
+        elif (session := sessions.locked(conn, t, thread, owner)) is not None:
             lifecycle.drop(conn, t, session, superfluous(conn, t, session))
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import ColumnElement, Connection, Table, bindparam, insert, select, tuple_, update
 
 from scallion.errors import StorageError
-from scallion.sql import clock, keyring, rules, schema
+from scallion.sql import clock, keyring, rules, schema, searching
 from scallion.sql.cipher import DECRYPTING, Cipher, Turning
 from scallion.sql.clock import Clock
 from scallion.sql.encoding import Blob
@@ -37,6 +37,7 @@ SEALED = {
     "writes": Sealed(("ns", "checkpoint", "task"), bytes=("leaves",)),
     "approvals": Sealed(("id",), texts=("payload", "decision")),
     "effects": Sealed(("call", "attempt"), bytes=("result",)),
+    "traces": Sealed(("turn", "part"), bytes=("data",)),
     "inbound": Sealed(("created",), bytes=("message",)),
     "votes": Sealed(("approval", "by"), texts=("decision",)),
     "sessions": Sealed((), texts=("title", "preview")),
@@ -119,7 +120,7 @@ def rekey(database: Database, target: Cipher) -> int:
         count, last = count + 1, no
     database.unchecked(partial(rules.reseal, t=turning), write=True)
     if not target.ids:
-        database.unchecked(lambda conn: keyring.put(conn, replace(turning, cipher=target), None), write=True)
+        database.unchecked(partial(_end, t=replace(turning, cipher=target)), write=True)
     _scrub(database)
     return count
 
@@ -140,6 +141,12 @@ def _begin(conn: Connection, t: Tables, now: Clock | None) -> None:
     keyring.put(conn, t, clock.stamp(conn, now))
 
 
+def _end(conn: Connection, t: Tables) -> None:
+    """From here on the database has no key, and all that is said in it may be searched."""
+    keyring.put(conn, t, None)
+    searching.again(conn, t)
+
+
 def _next_thread(conn: Connection, t: Tables, last: int) -> int | None:
     """Seal the first session after `last` anew: its number, from 1 on; None if there is none."""
     s = t.sessions.c
@@ -148,6 +155,7 @@ def _next_thread(conn: Connection, t: Tables, last: int) -> int | None:
         taken = {bytes(hash) for hash in conn.execute(select(t.items.c.hash).where(t.items.c.session == no)).scalars()}
         for name in SEALED:
             _seal(conn, getattr(t, name), name, Move(t.cipher, t.cipher, no, no, taken))
+        searching.forget(conn, t, no)  # of a database with a key less is indexed than of one without
     return no
 
 

@@ -26,7 +26,11 @@ def answers(conn: Connection, t: Tables, now: Any, thread: str, owner: str | Non
     Raises NotPaused where nothing is open, DecisionError where nothing is decided.
     """
     a = t.approvals.c
-    query = ledger.rows(t, now).where(t.sessions.c.thread == thread, sessions.waits(t)).order_by(a.no)
+    query = (
+        ledger.rows(t, now)
+        .where(t.sessions.c.thread == thread, sessions.waits(t), sessions.has_asked(t))
+        .order_by(a.no)
+    )
     if owner is not None:
         query = query.where(a.owner == owner)
     rows = conn.execute(query).all()

@@ -43,6 +43,7 @@ from scallion.sql.sessions import SessionStatus
 from scallion.sql.standing import Ruled
 from scallion.sql.tables import tables
 from scallion.sql.translation import Translation
+from scallion.sql.travelling import Travelling
 from scallion.sql.views import Approvals, Sessions
 from scallion.sql.walk import Walk
 
@@ -60,6 +61,7 @@ class SQLCheckpointer(
     Examining,
     Telling,
     Remembering,
+    Travelling,
     Closing,
     BaseCheckpointSaver[Any],
 ):

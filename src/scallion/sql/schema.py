@@ -17,7 +17,7 @@ from scallion.sql.tables import Tables, tables
 if TYPE_CHECKING:
     from alembic.config import Config
 
-HEAD = "0003"
+HEAD = "0005"
 """The revision that this program reads and writes."""
 
 LOCK = 0x5CA1110

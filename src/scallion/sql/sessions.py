@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from secrets import randbits
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, get_args
 
 from sqlalchemy import (
     Column,
@@ -26,8 +26,8 @@ from sqlalchemy import (
 )
 
 from scallion.errors import ConfigurationError, LeaseLost, StorageError
-from scallion.sql import audit, holders, keyring, names, owners
-from scallion.sql.clock import from_micros
+from scallion.shown import Shown
+from scallion.sql import audit, keyring, marks, names, owners
 from scallion.sql.prepared import prepared
 from scallion.sql.tables import Tables
 
@@ -52,7 +52,7 @@ ATTEMPTS = 10
 
 
 @dataclass(frozen=True)
-class Page(Generic[T]):
+class Page(Shown, Generic[T], drawn_as="page"):
     """One page of a listing; `next` is the `after` of the next page, None on the last one."""
 
     items: Sequence[T]
@@ -60,7 +60,7 @@ class Page(Generic[T]):
 
 
 @dataclass(frozen=True)
-class Session:
+class Session(Shown, drawn_as="row"):
     """A thread as a thing to list. Times are UTC and aware; `bytes` counts the distinct values stored."""
 
     thread: str
@@ -77,7 +77,12 @@ class Session:
     tags: tuple[str, ...] = ()
     holder: str | None = None
     """Which process runs a turn on it, by host and process number; `held_until` says for how long that is sure."""
+    held_since: datetime | None = None
     held_until: datetime | None = None
+    archived: bool = False
+    """Whether it was put away: listings leave it out unless they are asked for it."""
+    found: str | None = None
+    """Of what a search found in the messages: the words around it."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, times as ISO 8601 texts."""
@@ -86,6 +91,7 @@ class Session:
             "created": self.created.isoformat(),
             "updated": self.updated.isoformat(),
             "tags": list(self.tags),
+            "held_since": self.held_since and self.held_since.isoformat(),
             "held_until": self.held_until and self.held_until.isoformat(),
         }
 
@@ -94,8 +100,7 @@ NOTHING: Mapping[str, Any] = {"progress": "idle", "message_count": 0, "title": N
 """What a row says of a thread without a checkpoint of its outermost graph."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
+class Claimed(NamedTuple):
     """A session whose row this transaction holds."""
 
     no: int
@@ -144,6 +149,15 @@ def _locked(
     raise StorageError(f"thread {thread!r} is being deleted again and again: nothing of this was stored")
 
 
+def locked(conn: Connection, t: Tables, thread: str, owner: str | None) -> int | None:
+    """The session of the thread, locked; None if there is none, or it is another owner's."""
+    query = select(t.sessions.c.no).where(t.sessions.c.thread == thread)
+    if owner is not None:
+        query = query.where(t.sessions.c.owner == owner)
+    found: int | None = conn.execute(query.with_for_update()).scalar()
+    return found
+
+
 def vacant(conn: Connection, t: Tables, thread: str, now: Any, owner: str | None = None) -> Claimed:
     """A new session of that name. Raises StorageError if there is one, even of writes alone; ThreadError as `claim`."""
     names.check("thread id", thread)
@@ -179,11 +193,15 @@ def advance(conn: Connection, t: Tables, known: Known, changes: Mapping[str, Any
     names.check("checkpoint id", values.get("head"))
     if known.claimed.owner is not None:
         values.pop("owner", None)
+    if known.claimed.tag_count and "title" in values and marks.is_titled(conn, t, known.session):
+        del values["title"]
     for name in SEALED:
         if values.get(name) is not None:
             values[name] = t.cipher.seal_text(values[name], f"sessions.{name}", known.session)
     if "progress" in values:
         values["status"] = "paused" if known.claimed.open_count else values["progress"]
+    if "head" in values:
+        values["unindexed"] = 1
     if isinstance(now, int):
         values["updated"] = now
     known.changed(values)
@@ -196,10 +214,11 @@ def advance(conn: Connection, t: Tables, known: Known, changes: Mapping[str, Any
 def recount(conn: Connection, t: Tables, no: int) -> None:
     """Bring the counts of approvals and the status that follows from them up to date."""
     a = t.approvals.c
-    counted = select(func.count(case((a.status == "pending", 1))), func.count())
-    counted = counted.where(a.session == no, waits(t))
-    pending, opened = conn.execute(counted).one()
-    status = "paused" if opened else t.sessions.c.progress
+    there = has_asked(t)
+    counts = func.count(case((and_(there, a.status == "pending"), 1))), func.count(case((there, 1))), func.count()
+    counted = select(*counts).join(t.sessions, t.sessions.c.no == a.session).where(a.session == no, waits(t))
+    pending, waiting, opened = conn.execute(counted).one()
+    status = "paused" if waiting else t.sessions.c.progress
     conn.execute(
         update(t.sessions).where(t.sessions.c.no == no).values(pending_count=pending, open_count=opened, status=status)
     )
@@ -215,6 +234,14 @@ def waits(t: Tables) -> ColumnElement[bool]:
     a, s = t.approvals.c, t.sessions.c
     head = select(s.head).where(s.no == a.session).correlate(t.approvals).scalar_subquery()
     return or_(a.status.in_(OPEN), and_(a.status == "expired", a.root == head))
+
+
+def has_asked(t: Tables) -> ColumnElement[bool]:
+    """Whether the checkpoint that an approval is asked at is stored; of approvals joined with their sessions.
+
+    LangGraph stores what a step writes beside the checkpoint that it begins at, which may come later, or never.
+    """
+    return t.approvals.c.root <= t.sessions.c.head
 
 
 def status(conn: Connection, t: Tables, thread: str, owner: str | None = None) -> SessionStatus | None:
@@ -260,81 +287,6 @@ def numbered(
     return found[:limit], str(found[limit - 1].no) if len(found) > limit else None
 
 
-def page(
-    conn: Connection,
-    t: Tables,
-    *,
-    status: str | None = None,
-    owner: str | None = None,
-    tag: str | None = None,
-    agent: str | None = None,
-    search: str | None = None,
-    order: str = "updated",
-    limit: int = 50,
-    after: str | None = None,
-) -> Page[Session]:
-    """Sessions, the newest by `order` first."""
-    check_limit(limit)
-    check_choice("order", order, ORDERS)
-    check_choice("status", status, [None, *STATUSES])
-    s, g = t.sessions.c, t.session_tags.c
-    wanted = {s.status: status, s.owner: owner, s.agent: agent, g.tag: tag}
-    query = select(t.sessions).where(*(column == value for column, value in wanted.items() if value is not None))
-    ordered, no = s[order], s.no
-    if tag is not None:  # a tag has the times of its session, so that an index of its own has their order
-        query = query.join(t.session_tags, g.session == s.no)
-        ordered, no = g[order], g.session
-    if search is not None:
-        columns = (s.thread,) if t.cipher.ids else (s.thread, s.title, s.preview)
-        query = query.where(or_(*(column.icontains(search, autoescape=True) for column in columns)))
-    if after is not None:
-        moment, last = cursor(after, 2, order)
-        query = query.where(ordered <= moment, or_(ordered < moment, no < last))
-    rows = conn.execute(query.order_by(ordered.desc(), no.desc()).limit(limit + 1)).all()
-    more = rows[limit - 1] if len(rows) > limit else None
-    return Page(_sessions(conn, t, rows[:limit]), f"{order}.{more._mapping[order]}.{more.no}" if more else None)
-
-
-def get(conn: Connection, t: Tables, thread: str, owner: str | None = None) -> Session | None:
-    """The session of `thread`; None if there is none, or it is another owner's."""
-    query = select(t.sessions).where(t.sessions.c.thread == thread)
-    if owner is not None:
-        query = query.where(t.sessions.c.owner == owner)
-    return next(iter(_sessions(conn, t, conn.execute(query).all())), None)
-
-
-def _sessions(conn: Connection, t: Tables, rows: Sequence[Row[Any]]) -> list[Session]:
-    tags: dict[int, list[str]] = {}
-    g = t.session_tags.c
-    if tagged := [row.no for row in rows if row.tag_count]:
-        for no, tag in conn.execute(select(g.session, g.tag).where(g.session.in_(tagged))):
-            tags.setdefault(no, []).append(tag)
-    return [_session(t, row, tags.get(row.no, ())) for row in rows]
-
-
-def _session(t: Tables, row: Row[Any], tags: Iterable[str]) -> Session:
-    title, preview = (
-        None if (text := getattr(row, name)) is None else t.cipher.open_text(text, f"sessions.{name}", row.no)
-        for name in SEALED
-    )
-    return Session(
-        thread=row.thread,
-        status=row.status,
-        created=from_micros(row.created),
-        updated=from_micros(row.updated),
-        owner=row.owner,
-        agent=row.agent,
-        title=title,
-        preview=preview,
-        message_count=row.message_count,
-        pending_count=row.pending_count,
-        bytes=row.bytes,
-        tags=tuple(sorted(tags)),
-        holder=row.holder and holders.shown(row.holder),
-        held_until=None if row.held_until is None else from_micros(row.held_until),
-    )
-
-
 def tag(conn: Connection, t: Tables, thread: str, tags: Sequence[str], owner: str | None = None) -> bool:
     """Give the session exactly these tags; False if there is no such session."""
     for tag in tags:
@@ -346,20 +298,17 @@ def tag(conn: Connection, t: Tables, thread: str, tags: Sequence[str], owner: st
     row = conn.execute(query.with_for_update()).one_or_none()
     if row is None:
         return False
-    conn.execute(delete(t.session_tags).where(t.session_tags.c.session == row.no))
+    conn.execute(delete(t.session_tags).where(t.session_tags.c.session == row.no, marks.of_users(t)))
     times = {"session": row.no, "created": row.created, "updated": row.updated}
     if chosen := sorted(set(tags)):
         conn.execute(insert(t.session_tags), [times | {"tag": tag} for tag in chosen])
-    conn.execute(update(t.sessions).where(s.no == row.no).values(tag_count=len(chosen)))
+    marks.count(conn, t, row.no)
     return True
 
 
 def remove(conn: Connection, t: Tables, thread: str, owner: str | None = None) -> None:
     """Delete the thread with everything that belongs to it."""
-    chosen = select(t.sessions.c.no).where(t.sessions.c.thread == thread)
-    if owner is not None:
-        chosen = chosen.where(t.sessions.c.owner == owner)
-    no = conn.execute(chosen.with_for_update()).scalar()
+    no = locked(conn, t, thread, owner)
     if no is None:
         return
     audit.ending(conn, t, "deleted", and_(t.approvals.c.session == no, t.approvals.c.status.in_(OPEN)))

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, fields
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from sqlalchemy import (
@@ -141,7 +140,7 @@ class _Planned(StandIn):
     def rows(self, statement: Statement, parameters: Mapping[str, Any]) -> Sequence[Any]:
         if statement is not self._prepared.claim or self._given:
             raise NoShortcut
-        return [(*astuple(self._row), None)]
+        return [(*self._row, None)]
 
     def run(self, statement: Statement, rows: Sequence[Mapping[str, Any]]) -> int:
         if statement not in self._parts or len(rows) > MOST:
@@ -156,7 +155,7 @@ class _Planned(StandIn):
         if text is None:
             built = _Sole(self._t, shape).built
             text = self._prepared.soles[shape] = str(built.compile(dialect=self.dialect))
-        parameters = {f"is_{field.name}": getattr(self._row, field.name) for field in fields(self._row)}
+        parameters = {f"is_{name}": value for name, value in self._row._asdict().items()}
         for n, (_, rows) in enumerate(self._given):
             for i, row in enumerate(rows):
                 parameters.update((f"{name}_{n}_{i}", value) for name, value in row.items())
@@ -198,7 +197,7 @@ class _Sole:
         from scallion.sql.sessions import Claimed
 
         s = self._t.sessions.c
-        same = [_is(s[field.name], f"is_{field.name}") for field in fields(Claimed)]
+        same = [_is(s[name], f"is_{name}") for name in Claimed._fields]
         return [*same, ~exists(select(self._t.keyring.c.no))]
 
     def _insert(self, table: Table, n: int, count: int, names: Sequence[str]) -> Insert:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Condition
@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, event
 
 from scallion.errors import StorageError
+from scallion.sql.forks import gate
 
 BUSY_TIMEOUT = "PRAGMA busy_timeout=60000"
 SYNCHRONOUS = "PRAGMA synchronous=FULL"
@@ -84,16 +85,25 @@ def transaction(conn: Connection, write: bool, durable: bool = True) -> Iterator
     raw: Any = conn.connection.dbapi_connection
     try:
         with conn.begin():
-            if raw.in_transaction:  # one that an engine of somebody else's began by itself
-                raw.execute("ROLLBACK")
-            if not durable:
-                raw.execute("PRAGMA synchronous=NORMAL")
-            raw.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+            _begin(raw, write, durable)
             yield
     finally:
         if not durable:
-            with suppress(Error):  # it was closed, with an error
-                raw.execute(SYNCHRONOUS)
+            _wait_again(raw)
+
+
+def _begin(raw: Any, write: bool, durable: bool) -> None:
+    if raw.in_transaction:  # one that an engine of somebody else's began by itself
+        raw.execute("ROLLBACK")
+    if not durable:
+        raw.execute("PRAGMA synchronous=NORMAL")
+    raw.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+
+
+def _wait_again(raw: Any) -> None:
+    """From now on commits wait for the disk."""
+    with suppress(Error):  # it was closed, with an error
+        raw.execute(SYNCHRONOUS)
 
 
 def scrub(conn: Connection) -> None:
@@ -130,24 +140,29 @@ class AtHand:
         self._identity: tuple[int, int] | None = None
         self._is_shut = False
 
-    @contextmanager
-    def connection(self) -> Iterator[Connection]:
-        """A connection that nobody else uses; after an error it is closed. Raises StorageError if the file is gone."""
+    def taken(self) -> Connection:
+        """A connection that nobody else uses, until it is `left`. Raises StorageError if the file is gone."""
         conn = self._taken()
         try:
             self._check_file()
-            yield conn
         except BaseException:
+            self.left(conn, failed=True)
+            raise
+        return conn
+
+    def left(self, conn: Connection, *, failed: bool) -> None:
+        """The connection is not used any more; after an error it is closed."""
+        if failed:
             conn.close()
             self._left(None)
-            raise
+            return
         self._left(conn)
         if self._is_shut:
             self.close()
 
     def _taken(self) -> Connection:
         with self._changed:
-            if not self._changed.wait_for(lambda: self._in_use < self.MOST, self.WAIT):
+            if self._in_use >= self.MOST and not self._changed.wait_for(lambda: self._in_use < self.MOST, self.WAIT):
                 raise StorageError(f"all {self.MOST} connections to {self._file} were in use for {self.WAIT:g} seconds")
             self._in_use += 1
             if self._free:
@@ -196,3 +211,61 @@ class AtHand:
         """As `close`, and from now on those that come back."""
         self._is_shut = True
         self.close()
+
+
+class Transaction:
+    """As `transaction`, on a connection at hand: every turn has ten of them, hence no generators.
+
+    `check` raises where none may begin any more, as it may have been closed while this waited for a fork.
+    """
+
+    __slots__ = ("_at_hand", "_check", "_conn", "_durable", "_inner", "_raw", "_write")
+
+    def __init__(self, at_hand: AtHand, check: Callable[[], None], write: bool, durable: bool) -> None:
+        self._at_hand = at_hand
+        self._check = check
+        self._write = write
+        self._durable = durable
+        self._raw: Any = None
+
+    def __enter__(self) -> Connection:
+        gate.__enter__()
+        try:
+            self._check()
+            conn = self._conn = self._at_hand.taken()
+            try:
+                self._begin(conn)
+            except BaseException:
+                self._end(failed=True)
+                raise
+        except BaseException:
+            gate.__exit__()
+            raise
+        return conn
+
+    def _begin(self, conn: Connection) -> None:
+        self._raw = conn.connection.dbapi_connection
+        self._inner = conn.begin()
+        try:
+            _begin(self._raw, self._write, self._durable)
+        except BaseException as error:
+            self._inner.__exit__(type(error), error, error.__traceback__)
+            raise
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        failed = True
+        try:
+            self._inner.__exit__(kind, error, trace)
+            failed = error is not None
+        finally:
+            try:
+                self._end(failed=failed)
+            finally:
+                gate.__exit__()
+
+    def _end(self, *, failed: bool) -> None:
+        try:
+            if not self._durable and self._raw is not None:
+                _wait_again(self._raw)
+        finally:
+            self._at_hand.left(self._conn, failed=failed)

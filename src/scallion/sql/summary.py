@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from scallion.approvals import naming
 from scallion.sql import names
 
 LENGTH = 80
@@ -22,7 +23,7 @@ COUNTERS = "counters_since_delta_snapshot"
 
 def of(values: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, Any]:
     """The columns of the session's row that this head changes; of a delta channel's messages it knows nothing."""
-    changes: dict[str, Any] = {"progress": "running" if has_work(values) else "idle"}
+    changes: dict[str, Any] = {"progress": "running" if has_work(values) or is_open(values) else "idle"}
     if owner := names.somebody(metadata, "owner"):
         changes["owner"] = owner
     if agent := next(filter(None, (names.somebody(metadata, name) for name in AGENTS)), None):
@@ -32,8 +33,8 @@ def of(values: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, Any]
 
 def told(messages: Sequence[Any]) -> dict[str, Any]:
     """The columns that follow from the messages."""
-    asked = (one for one in islice(messages, LOOKED_AT) if role(one) in ("human", "user") and not _is_transient(one))
-    last = (one for one in islice(reversed(messages), LOOKED_AT) if not _is_transient(one))
+    asked = (one for one in islice(messages, LOOKED_AT) if role(one) in ("human", "user") and not is_transient(one))
+    last = (one for one in islice(reversed(messages), LOOKED_AT) if not is_transient(one))
     return {
         "message_count": len(messages),
         "preview": _first(last),
@@ -86,6 +87,12 @@ def has_work(values: Mapping[str, Any]) -> bool:
     )
 
 
+def is_open(values: Mapping[str, Any]) -> bool:
+    """Whether an Agent's turn is not committed: filters stand around it, and nobody was given its answer."""
+    marker = values.get("turn")
+    return isinstance(marker, Mapping) and bool(marker.get("open")) and "base_length" in marker
+
+
 def _is_joined(name: str, value: Any) -> bool:
     """Whether all are there that a node waits for; one that is deferred keeps a flag beside their names."""
     there = value[0] if isinstance(value, tuple) and value else value
@@ -94,17 +101,18 @@ def _is_joined(name: str, value: Any) -> bool:
 
 def shown(message: Any) -> str:
     """The beginning of a message's text, as one line that every database can hold."""
-    content = _content(message)
+    content = content_of(message)
     if isinstance(content, list):
         parts = (
             part if isinstance(part, str) else part.get("text") for part in content if isinstance(part, str | Mapping)
         )
         content = " ".join(part for part in parts if isinstance(part, str))
     line = " ".join(str(content or "")[: 4 * LENGTH].replace("\0", " ").split())
-    return names.whole(line[:LENGTH].rstrip())
+    return naming.whole(line[:LENGTH].rstrip())
 
 
-def _content(message: Any) -> Any:
+def content_of(message: Any) -> Any:
+    """What a message of any form holds: a text, or blocks."""
     if isinstance(message, str):
         return message
     if _is_pair(message):
@@ -112,7 +120,7 @@ def _content(message: Any) -> Any:
     return message.get("content") if isinstance(message, Mapping) else getattr(message, "content", "")
 
 
-def _is_transient(message: Any) -> bool:
+def is_transient(message: Any) -> bool:
     """Whether the message is for the model of the running turn only, as passages that were looked up."""
     name = "additional_kwargs"
     found = message.get(name) if isinstance(message, Mapping) else getattr(message, name, None)

@@ -15,6 +15,9 @@
     audit_head    the last number and hash of the audit
     outbox        what somebody is to be told, until that has been done
     inbound       messages that came while their thread was paused
+    traces        what happened in a turn: one row for each part, up to a pause or the end
+    words         per session the words that a search finds it by
+    indexed       how much of a session these are of
 
 Instants are microseconds since 1970 in UTC: exact, ordered and alike in every database.
 """
@@ -38,6 +41,7 @@ from sqlalchemy import (
 )
 
 from scallion.errors import ConfigurationError
+from scallion.sql import bookkeeping, session_tables
 from scallion.sql.cipher import PLAIN, Cipher
 from scallion.sql.columns import binary, digest, exact, number, session_column, text
 
@@ -67,6 +71,9 @@ class Tables:
     audit_head: Table
     outbox: Table
     inbound: Table
+    traces: Table
+    words: Table
+    indexed: Table
     cipher: Cipher = PLAIN
     tells: bool = False
 
@@ -93,8 +100,8 @@ def tables(prefix: str = "", schema: str | None = None, tells: bool = False) -> 
         prefix,
         schema,
         metadata,
-        sessions=_sessions(metadata, prefix),
-        session_tags=_session_tags(metadata, prefix),
+        sessions=session_tables.sessions(metadata, prefix),
+        session_tags=session_tables.session_tags(metadata, prefix),
         items=_items(metadata, prefix),
         checkpoints=_checkpoints(metadata, prefix),
         entries=_entries(metadata, prefix),
@@ -103,11 +110,14 @@ def tables(prefix: str = "", schema: str | None = None, tells: bool = False) -> 
         keyring=_keyring(metadata, prefix),
         votes=_votes(metadata, prefix),
         effects=_effects(metadata, prefix),
-        rules=_rules(metadata, prefix),
-        audit=_audit(metadata, prefix),
-        audit_head=_audit_head(metadata, prefix),
-        outbox=_outbox(metadata, prefix),
+        rules=bookkeeping.rules(metadata, prefix),
+        audit=bookkeeping.audit(metadata, prefix),
+        audit_head=bookkeeping.audit_head(metadata, prefix),
+        outbox=bookkeeping.outbox(metadata, prefix),
         inbound=_inbound(metadata, prefix),
+        traces=_traces(metadata, prefix),
+        words=session_tables.words(metadata, prefix),
+        indexed=session_tables.indexed(metadata, prefix),
         tells=tells,
     )
 
@@ -118,59 +128,6 @@ def _check_names(prefix: str, schema: str | None) -> None:
         raise ConfigurationError("prefix= is at most 32 letters, digits and underscores, not beginning with a digit")
     if schema is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]{0,62}", str(schema), re.ASCII):
         raise ConfigurationError("schema= is at most 63 letters, digits, _ and -, not beginning with a digit")
-
-
-def _sessions(metadata: MetaData, prefix: str) -> Table:
-    return Table(
-        f"{prefix}sessions",
-        metadata,
-        Column("no", number(), primary_key=True, autoincrement=True),
-        Column("thread", exact(255), nullable=False),
-        Column("created", BigInteger, nullable=False),
-        Column("updated", BigInteger, nullable=False),
-        Column("status", String(16), nullable=False),
-        Column("progress", String(16), nullable=False),
-        Column("owner", exact(255)),
-        Column("agent", exact(255)),
-        Column("title", text()),
-        Column("preview", text()),
-        Column("message_count", Integer, nullable=False),
-        Column("pending_count", Integer, nullable=False),
-        Column("open_count", Integer, nullable=False),
-        Column("bytes", BigInteger, nullable=False),
-        Column("head", exact(64)),
-        Column("generation", Integer, nullable=False),
-        Column("version", BigInteger, nullable=False),
-        Column("item_count", BigInteger, nullable=False),
-        Column("tag_count", Integer, nullable=False, server_default="0"),
-        Column("fence", BigInteger, nullable=False, server_default="0"),
-        Column("holder", exact(255)),
-        Column("held_since", BigInteger),
-        Column("held_until", BigInteger),
-        Column("asked_to_stop", BigInteger),
-        UniqueConstraint("thread", name=f"{prefix}sessions_thread"),
-        Index(f"{prefix}sessions_updated", "updated", "no"),
-        Index(f"{prefix}sessions_status", "status", "updated", "no"),
-        Index(f"{prefix}sessions_owner", "owner", "updated", "no"),
-        Index(f"{prefix}sessions_created", "created", "no"),
-        Index(f"{prefix}sessions_status_created", "status", "created", "no"),
-        Index(f"{prefix}sessions_owner_created", "owner", "created", "no"),
-        sqlite_autoincrement=True,  # a number must not come back: caches and cursors know sessions by it
-    )
-
-
-def _session_tags(metadata: MetaData, prefix: str) -> Table:
-    return Table(
-        f"{prefix}session_tags",
-        metadata,
-        session_column(prefix, primary_key=True),
-        Column("tag", exact(100), primary_key=True),
-        Column("created", BigInteger, nullable=False, server_default="0"),
-        Column("updated", BigInteger, nullable=False, server_default="0"),
-        Index(f"{prefix}session_tags_created", "tag", "created", "session"),
-        Index(f"{prefix}session_tags_updated", "tag", "updated", "session"),
-        sqlite_with_rowid=False,
-    )
 
 
 def _items(metadata: MetaData, prefix: str) -> Table:
@@ -308,76 +265,6 @@ def _effects(metadata: MetaData, prefix: str) -> Table:
     )
 
 
-def _rules(metadata: MetaData, prefix: str) -> Table:
-    return Table(
-        f"{prefix}rules",
-        metadata,
-        Column("no", number(), primary_key=True, autoincrement=True),
-        Column("tool", exact(255), nullable=False),
-        Column("thread", exact(255)),
-        Column("owner", exact(255)),
-        Column("verdict", String(16), nullable=False),
-        Column("pattern", text(), nullable=False),
-        Column("created", BigInteger, nullable=False),
-        Column("created_by", exact(255), nullable=False),
-        Column("expires", BigInteger),
-        Column("left", BigInteger),
-        Column("used", BigInteger, nullable=False),
-        Column("revoked", BigInteger),
-        Column("revoked_by", exact(255)),
-        Index(f"{prefix}rules_tool", "tool", "revoked", "no"),
-        sqlite_autoincrement=True,
-    )
-
-
-def _audit(metadata: MetaData, prefix: str) -> Table:
-    return Table(
-        f"{prefix}audit",
-        metadata,
-        Column("no", BigInteger, primary_key=True, autoincrement=False),
-        Column("at", BigInteger, nullable=False),
-        Column("event", String(32), nullable=False),
-        Column("thread", exact(255), nullable=False),
-        Column("subject", exact(64)),
-        Column("by", exact(255)),
-        Column("detail", text(), nullable=False),
-        Column("hash", exact(64), nullable=False),
-        Index(f"{prefix}audit_thread", "thread", "no"),
-    )
-
-
-def _audit_head(metadata: MetaData, prefix: str) -> Table:
-    return Table(
-        f"{prefix}audit_head",
-        metadata,
-        Column("no", Integer, primary_key=True, autoincrement=False),  # always 1: there is one chain
-        Column("last", BigInteger, nullable=False),
-        Column("hash", exact(64), nullable=False),
-        sqlite_with_rowid=False,
-    )
-
-
-def _outbox(metadata: MetaData, prefix: str) -> Table:
-    return Table(
-        f"{prefix}outbox",
-        metadata,
-        Column("no", number(), primary_key=True, autoincrement=True),
-        session_column(prefix),
-        Column("subject", exact(64), nullable=False),
-        Column("event", String(32), nullable=False),
-        Column("status", String(16), nullable=False),
-        Column("created", BigInteger, nullable=False),
-        Column("due", BigInteger),  # null unless it waits
-        Column("attempts", Integer, nullable=False),
-        Column("delivered", BigInteger),
-        Column("error", text()),
-        Index(f"{prefix}outbox_due", "due", "no"),
-        Index(f"{prefix}outbox_status", "status", "no"),
-        Index(f"{prefix}outbox_session", "session", "subject"),
-        sqlite_autoincrement=True,
-    )
-
-
 def _inbound(metadata: MetaData, prefix: str) -> Table:
     return Table(
         f"{prefix}inbound",
@@ -389,4 +276,20 @@ def _inbound(metadata: MetaData, prefix: str) -> Table:
         Column("message", binary(), nullable=False),
         Index(f"{prefix}inbound_session", "session", "no"),
         sqlite_autoincrement=True,
+    )
+
+
+def _traces(metadata: MetaData, prefix: str) -> Table:
+    return Table(
+        f"{prefix}traces",
+        metadata,
+        Column("no", number(), primary_key=True, autoincrement=True),
+        session_column(prefix),
+        Column("turn", exact(64), nullable=False),
+        Column("part", Integer, nullable=False),
+        Column("fence", BigInteger, nullable=False),  # of the lease that it was recorded under
+        Column("ended", BigInteger, nullable=False),
+        Column("checkpoint", exact(64), nullable=False),  # where the thread stood then
+        Column("data", binary(), nullable=False),
+        UniqueConstraint("session", "turn", "part", name=f"{prefix}traces_part"),
     )

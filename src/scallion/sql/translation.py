@@ -36,6 +36,8 @@ from scallion.sql.writes import NewWrites, StoredWrite
 
 TAKEN = "scallion_taken"
 """The metadata that names a message that waited in `inbound` and is in the checkpoint; it is not stored."""
+SAFE = 2**53
+"""Every reader of JSON reads a smaller number as it was."""
 APART = ("id", "channel_values", "channel_versions", "versions_seen")
 """The keys of a checkpoint that have columns or leaves of their own."""
 
@@ -100,6 +102,8 @@ class Translation:
         place = config.get("configurable", {})
         allowed = {key: place[key] for key in self.metadata_keys if key in place}
         merged = _merged(metadata, config.get("metadata") or {}, allowed)
+        if all(map(_is_flat, merged, merged.values())):  # as nearly always: JSON would give back the same
+            return merged
         try:
             if not _has_names(merged):
                 raise NotSerializable("metadata", "dict", "its keys must be texts")
@@ -177,6 +181,12 @@ class Translation:
 
     def _value(self, write: StoredWrite, contents: Contents) -> Any:
         return encoding.value(self.codec, write.leaf, contents.items)
+
+
+def _is_flat(key: Any, value: Any) -> bool:
+    """Whether JSON has this entry as it is."""
+    kind = type(value)
+    return type(key) is str and (kind is str or value is None or value == {} or (kind is int and -SAFE < value < SAFE))
 
 
 def _has_names(value: Any) -> bool:

@@ -12,12 +12,15 @@ from scallion.sql.engines import Database
 from scallion.sql.leases import Lease
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class View:
     """What is seen of a database."""
 
     database: Database
     owner: str | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({'' if self.owner is None else f'owner={self.owner!r}'})"
 
     def for_owner(self, owner: str) -> Self:
         """The same view of what belongs to `owner` only; another owner's things are unknown to it."""
@@ -30,7 +33,7 @@ class View:
         return clock.stamp(conn, self.database.clock)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Leased(View):
     """What a turn may change only while it holds the thread."""
 

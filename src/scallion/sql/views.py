@@ -9,18 +9,22 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from scallion.errors import ConfigurationError
-from scallion.sql import clock, deciding, ledger, lines, names, owners, resuming, sessions
+from scallion.approvals import naming
+from scallion.errors import ConfigurationError, ThreadError
+from scallion.shown import Shown
+from scallion.sql import clock, deciding, ledger, lines, listing, marks, names, resuming, searching, sessions
 from scallion.sql.expiring import Sweeping
 from scallion.sql.failures import Work
+from scallion.sql.finding import Finding, as_far_as_allowed
 from scallion.sql.lines import Spool
 from scallion.sql.sessions import Page, Session, SessionOrder
-from scallion.sql.view import View
+from scallion.sql.shelving import Shelving
+from scallion.sql.traced import Traced
 from scallion.values import Approval, ApprovalStatus
 
 
-@dataclass(frozen=True)
-class Approvals(Sweeping):
+@dataclass(frozen=True, repr=False)
+class Approvals(Sweeping, Shown, drawn_as="listing"):
     """The approvals of every thread of a database."""
 
     def list(
@@ -202,7 +206,7 @@ class Approvals(Sweeping):
         return work, unsure
 
 
-class Sessions(View):
+class Sessions(Shelving, Finding, Traced, Shown, drawn_as="listing"):
     """The threads of a database."""
 
     def list(
@@ -213,17 +217,26 @@ class Sessions(View):
         tag: str | None = None,
         agent: str | None = None,
         search: str | None = None,
+        archived: bool | None = False,
         order: SessionOrder = "updated",
         limit: int = 50,
         after: str | None = None,
     ) -> Page[Session]:
-        """One page of sessions; filters add up, and `search` looks into thread, title and preview.
+        """One page of sessions; filters add up.
 
+        `search`: those with all of its words, as the beginnings of words in the thread's name, its title, or in what
+        people and models said in it, which is indexed first where it is new; `found` of a session says where.
+        `archived`: False leaves those out that were put away, True gives only those, None all.
         `order`: "updated", the last used first, or "created", the newest first. `after`: `next` of the page before, of
         the same order; what nobody touches in between comes once. Raises ConfigurationError for another order, status,
-        limit or cursor.
+        limit or cursor, and for a search for more than 50 words.
         """
-        return self.database.run(self._list(status, owner, tag, agent, search, order, limit, after))
+        asked = self._asked(search)
+        work = self._list(status, owner, tag, agent, asked, archived, order, limit, after)
+        if asked:
+            with as_far_as_allowed():
+                self._index(self._scope(owner))
+        return self.database.run(work)
 
     async def alist(
         self,
@@ -233,12 +246,18 @@ class Sessions(View):
         tag: str | None = None,
         agent: str | None = None,
         search: str | None = None,
+        archived: bool | None = False,
         order: SessionOrder = "updated",
         limit: int = 50,
         after: str | None = None,
     ) -> Page[Session]:
         """As `list`."""
-        return await self.database.arun(self._list(status, owner, tag, agent, search, order, limit, after))
+        asked = self._asked(search)
+        work = self._list(status, owner, tag, agent, asked, archived, order, limit, after)
+        if asked:
+            with as_far_as_allowed():
+                await self._aindex(self._scope(owner))
+        return await self.database.arun(work)
 
     def get(self, thread: str) -> Session | None:
         """The session of the thread, or None."""
@@ -317,12 +336,16 @@ class Sessions(View):
 
         header = lines.checked(file)
         name = names.text("thread id", header["thread"] if thread is None else thread)
-        owners.admit(name, header.get("owner"), self.owner)
+        if self.owner is not None and header.get("owner") != self.owner:
+            raise ThreadError(name, f"the file of thread {header['thread']!r} is that of another owner, or of nobody")
 
         def work(conn: Connection) -> None:
             portable.load(conn, self.database.tables, file, header, name)
 
         return name, work, portable.once(work, self.database, name)
+
+    def _asked(self, search: str | None) -> Sequence[str] | None:
+        return None if search is None else searching.asked(naming.as_text("text to look for", search))
 
     def _list(
         self,
@@ -330,19 +353,24 @@ class Sessions(View):
         owner: str | None,
         tag: str | None,
         agent: str | None,
-        search: str | None,
+        search: Sequence[str] | None,
+        archived: bool | None,
         order: str,
         limit: int,
         after: str | None,
     ) -> Work[Page[Session]]:
         wanted: dict[str, Any] = {"status": status, "order": order, "limit": limit, "after": after}
         wanted |= {"tag": names.optional("tag", tag), "agent": names.optional("agent", agent)}
-        wanted |= {"search": names.optional("text to look for", search), "owner": self._scope(owner)}
-        return lambda conn: sessions.page(conn, self.database.tables, **wanted)
+        wanted |= {
+            "archived": archived,
+            "search": search,
+            "owner": self._scope(owner),
+        }
+        return lambda conn: listing.page(conn, self.database.tables, **wanted)
 
     def _get(self, thread: str) -> Work[Session | None]:
         thread = names.text("thread id", thread)
-        return lambda conn: sessions.get(conn, self.database.tables, thread, self.owner)
+        return lambda conn: listing.get(conn, self.database.tables, thread, self.owner)
 
     def _delete(self, thread: str) -> Work[None]:
         thread = names.text("thread id", thread)
@@ -350,4 +378,5 @@ class Sessions(View):
 
     def _tag(self, thread: str, tags: Sequence[str]) -> Work[bool]:
         thread, tags = names.text("thread id", thread), names.texts("tag", tags)
+        marks.check(tags)
         return lambda conn: sessions.tag(conn, self.database.tables, thread, tags, self.owner)

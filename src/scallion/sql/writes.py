@@ -70,7 +70,7 @@ def put(conn: Connection, t: Tables, memory: Memory, new: NewWrites, now: Any, l
         asking.ask(conn, t, known.session, place, new.questions, now, anew=new.asks_again)
     elif known.claimed.open_count and new.finished:
         asking.finish(conn, t, known.session, new.place, anew=new.asks_again)
-    elif known.claimed.open_count and new.failed and new.answers:
+    elif known.claimed.open_count and new.failed:
         asking.take(conn, t, known.session, new.place, new.answers)
     return known
 

@@ -2,70 +2,40 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice
-from typing import Any, Literal
-from uuid import uuid4
+from collections.abc import Sequence
+from typing import Any
 
-from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
-from langchain_core.language_models import BaseChatModel, LanguageModelInput
-from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
-from langchain_core.runnables import Runnable
-from langchain_core.utils.function_calling import convert_to_openai_tool
-from pydantic import Field, PrivateAttr
+from langchain_core.messages import BaseMessage
 
-from scallion.errors import ScallionError
-from scallion.testing.pieces import ChunkSize, cut, words
+from scallion.errors import ConfigurationError, ScallionError
+from scallion.testing.played import PlayedModel
+from scallion.testing.replies import Answer, Script, answer, offered
 
 
 class ScriptExhausted(ScallionError):
     """A scripted model was called more often than its script has replies."""
 
 
-@dataclass(frozen=True)
-class BreaksOff:
-    """A reply whose stream ends in `error` after `chunks` chunks; without streaming `error` is raised at once."""
-
-    reply: str | AIMessage
-    error: Exception
-    chunks: int = 1
+class ScriptMismatch(ScallionError):
+    """A reply of a strict script calls a tool that the model was not offered."""
 
 
-Reply = str | AIMessage | Exception | BreaksOff
-"""What one call of the model gives: a text, a message, or an exception that it raises."""
-
-Script = Sequence[Reply | Callable[[list[BaseMessage]], Reply]] | Callable[[list[BaseMessage]], Reply]
-"""Replies in order, or one function of the messages that makes every reply."""
-
-
-class ScriptedModel(BaseChatModel):
+class ScriptedModel(PlayedModel):
     """Answer by a script, and record what was asked.
 
-    `replies`: texts, messages, exceptions or functions `(messages) -> one of these`, one a call; or one such function
-    for all calls. `chunk_size`: characters in a streamed chunk, or "word". `delay`: seconds before a reply.
-    `sync_only` and `async_only` raise NotImplementedError in the other colour. A reply too few is a ScriptExhausted.
+    `replies`: texts, messages, instances of pydantic models (structured output), `Chunks`, exceptions or functions
+    `(messages) -> one of these`, one a call; or one such function for all calls. A reply too few is a ScriptExhausted,
+    replies that nobody asked for are told by `assert_done()`. `strict`: a reply that calls a tool which was not offered
+    is a ScriptMismatch. The rest as in `PlayedModel`: `chunk_size`, `delay`, `sync_only`, `async_only`.
     """
 
     replies: Any = ()
-    chunk_size: ChunkSize = 4
-    delay: float = 0
-    sync_only: bool = False
-    async_only: bool = False
-    calls: list[list[BaseMessage]] = Field(default_factory=list)
-    """The messages of every call, in order."""
-    settings: list[dict[str, Any]] = Field(default_factory=list)
-    """The keyword arguments of every call, with the tools as sent to a provider."""
-    bound: list[list[Any]] = Field(default_factory=list)
-    """The tools of every `bind_tools`, as they were given."""
-
-    _lock: threading.Lock = PrivateAttr(default_factory=threading.Lock)
+    strict: bool = False
 
     def __init__(self, replies: Script = (), **fields: Any) -> None:
+        if not callable(replies) and (isinstance(replies, str | bytes) or not isinstance(replies, Sequence)):
+            told = "a script is a list of replies, or a function of the messages"
+            raise ConfigurationError(f"{told}, not {type(replies).__name__}")
         super().__init__(**{**fields, "replies": replies})
 
     @property
@@ -73,90 +43,29 @@ class ScriptedModel(BaseChatModel):
         return "scripted"
 
     @property
-    def _identifying_params(self) -> dict[str, Any]:
-        """None: a cache takes all scripts for one model."""
-        return {}
+    def unused(self) -> Sequence[Any]:
+        """The replies that were not asked for; none where one function makes them."""
+        return [] if callable(self.replies) else list(self.replies[len(self.calls) :])
 
-    def bind_tools(
-        self, tools: Sequence[Any], *, tool_choice: str | None = None, **kwargs: Any
-    ) -> Runnable[LanguageModelInput, AIMessage]:
-        """The same model with these tools; they are recorded in `bound`."""
-        with self._lock:
-            self.bound.append(list(tools))
-        choice = {"tool_choice": tool_choice} if tool_choice is not None else {}
-        return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools], **choice, **kwargs)
+    def problems(self) -> list[str]:
+        """What `assert_done` tells, empty where each reply was given once and none was missing."""
+        if callable(self.replies):
+            return []
+        asked = len(self.calls)
+        found = [f"reply {at} was not asked for: {one!r:.200}" for at, one in enumerate(self.unused, asked + 1)]
+        if (beyond := asked - len(self.replies)) > 0:
+            found.append(f"the model was asked {beyond} time(s) beyond its {len(self.replies)} replies")
+        return found
 
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> ChatResult:
-        self._refuse("async_only", "synchronous")
-        time.sleep(self.delay)
-        return _result(self._reply(messages, kwargs))
-
-    async def _agenerate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: AsyncCallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> ChatResult:
-        self._refuse("sync_only", "asynchronous")
-        await asyncio.sleep(self.delay)
-        return _result(self._reply(messages, kwargs))
-
-    def _stream(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> Iterator[ChatGenerationChunk]:
-        self._refuse("async_only", "synchronous")
-        time.sleep(self.delay)
-        yield from self._chunks(messages, kwargs)
-
-    async def _astream(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: AsyncCallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> AsyncIterator[ChatGenerationChunk]:
-        self._refuse("sync_only", "asynchronous")
-        await asyncio.sleep(self.delay)
-        for chunk in self._chunks(messages, kwargs):
-            yield chunk
-            await asyncio.sleep(0)  # a reader that cancels gets its turn between chunks
-
-    def _refuse(self, mark: Literal["sync_only", "async_only"], colour: str) -> None:
-        if getattr(self, mark):
-            raise NotImplementedError(f"this scripted model is {mark}: no {colour} call")
-
-    def _chunks(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> Iterator[ChatGenerationChunk]:
-        reply = self._reply(messages, kwargs)
-        broken = reply if isinstance(reply, BreaksOff) else None
-        whole = _message(reply.reply, messages) if isinstance(reply, BreaksOff) else reply
-        for chunk in islice(cut(whole, self.chunk_size), broken.chunks if broken else None):
-            yield ChatGenerationChunk(message=chunk)
-        if broken:
-            raise broken.error
-
-    def _reply(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> AIMessage | BreaksOff:
+    def _ask(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> Answer:
         """The next reply as a message of its own; exceptions of the script are raised."""
-        with self._lock:
-            number = len(self.calls)
-            self.calls.append(list(messages))
-            self.settings.append(kwargs)
-        reply = self._scripted(number)
+        reply = self._scripted(self._note(messages, kwargs))
         if callable(reply):
             reply = reply(list(messages))
-        if isinstance(reply, Exception):
-            raise reply
-        return reply if isinstance(reply, BreaksOff) else _message(reply, messages)
+        made = answer(reply, messages, kwargs.get("tools") or ())
+        if self.strict:
+            _check_calls(made, offered(kwargs.get("tools") or ()))
+        return made
 
     def _scripted(self, number: int) -> Any:
         if callable(self.replies):
@@ -166,18 +75,8 @@ class ScriptedModel(BaseChatModel):
         return self.replies[number]
 
 
-def _result(reply: AIMessage | BreaksOff) -> ChatResult:
-    if isinstance(reply, BreaksOff):
-        raise reply.error
-    return ChatResult(generations=[ChatGeneration(message=reply)])
-
-
-def _message(reply: str | AIMessage, messages: Sequence[BaseMessage]) -> AIMessage:
-    """A copy with an id and a count of words as usage: a script may give the same message twice."""
-    if not isinstance(reply, str | AIMessage):
-        raise TypeError(f"a scripted reply is a text, an AIMessage or an exception, not {type(reply).__name__}")
-    message = AIMessage(reply) if isinstance(reply, str) else reply.model_copy(deep=True)
-    read, written = sum(map(words, messages)), words(message)
-    usage = {"input_tokens": read, "output_tokens": written, "total_tokens": read + written}
-    changes = {"id": message.id or f"scripted-{uuid4()}", "usage_metadata": message.usage_metadata or usage}
-    return message.model_copy(update=changes)
+def _check_calls(made: Answer, names: Sequence[str]) -> None:
+    for one in made.message.tool_calls:
+        if one["name"] not in names:
+            there = ", ".join(names) or "no tool"
+            raise ScriptMismatch(f"the script calls {one['name']!r}, and the model was offered {there}")

@@ -2,6 +2,7 @@
 
 import click
 
+from scallion.cli.db.indexing import index
 from scallion.cli.db.moving import import_langgraph
 from scallion.cli.db.portable import export, load
 from scallion.cli.db.pruning import prune
@@ -14,5 +15,5 @@ def db() -> None:
     """The schema of the database, and what is kept in it."""
 
 
-for command in (upgrade, check, current, stamp, prune, export, load, import_langgraph, rekey):
+for command in (upgrade, check, current, stamp, prune, export, load, import_langgraph, rekey, index):
     db.add_command(command)

@@ -15,10 +15,10 @@ from sqlalchemy import Connection
 from scallion.approvals.questions import Question
 from scallion.bridge import call, enter_async, enter_sync
 from scallion.errors import ThreadError, TypeBlocked
-from scallion.sql import clock, leases, names, sessions, summary
+from scallion.sql import clock, leases, names, sessions, strays, summary
 from scallion.sql.asking import Place
 from scallion.sql.clock import Clock
-from scallion.sql.doctor import heads, outcomes, standing
+from scallion.sql.doctor import heads, outcomes, standing, traced
 from scallion.sql.doctor.examination import Examination, examine, expired, unread
 from scallion.sql.doctor.findings import Finding
 from scallion.sql.doctor.heads import REPAIR, Head
@@ -96,7 +96,8 @@ class Doctor:
         rows = self._run(lambda conn: standing.page(conn, self._tables, self._clock, self.saver.owner, limit, place))
         codec = Codec(self.saver.serde, Memory())
         well = self._run(lambda conn: sound(conn, self._tables, codec, rows))
-        ill = (self._again(row) for row in rows if row.no not in well)
+        flawed = self._run(lambda conn: traced.flaws(conn, self._tables, [row.no for row in rows]))
+        ill = (self._again(row) for row in rows if row.no not in well or row.no in flawed)
         looked_at = (self._forgetful()._examined(row) for row in ill if row is not None)
         found = [one for seen in looked_at for one in seen.findings if one.kind != "running"]
         return Page(found, str(rows[-1].no) if len(rows) == limit else None)
@@ -126,6 +127,13 @@ class Doctor:
         return self._look(row.thread) if row.was_left else row
 
     def _examined(self, row: Standing) -> Examination:
+        found = self._conversation(row)
+        if row.is_held:
+            return found
+        flaws = self._run(lambda conn: traced.flaws(conn, self._tables, [row.no])).get(row.no, ())
+        return replace(found, findings=[*found.findings, *traced.findings(row.thread, flaws)])
+
+    def _conversation(self, row: Standing) -> Examination:
         try:
             head = None if row.is_held or row.head is None else self._head(row.thread)
         except TypeBlocked as error:
@@ -194,10 +202,13 @@ class Doctor:
                     conn, self._tables, row, found.stale, missing, clock.stamp(conn, self._clock)
                 ),
             )
+        told = found.kinds("unreadable_trace", "orphan_trace")
+        if turns := [str(one.subject) for one in told]:
+            self._write(lease, lambda conn: strays.drop(conn, self._tables, row.no, turns))
         ends = give_up and any(one.by == "give_up" for one in found.findings)
         messages = found.messages if head is None or not ends else head.given_up or []
         if head is not None and messages is not None:
-            kinds = [one.kind for one in found.findings if one not in rows and one.is_mended(give_up)]
+            kinds = [one.kind for one in found.findings if one not in [*rows, *told] and one.is_mended(give_up)]
             self._append(row, head, messages, kinds, lease)
 
     def _asking(self, row: Standing, head: Head, ids: Set[str]) -> Sequence[tuple[Place, Sequence[Question]]]:

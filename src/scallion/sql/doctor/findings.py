@@ -18,6 +18,8 @@ Kind = Literal[
     "pause_without_approval",
     "wrong_count",
     "empty_thread",
+    "unreadable_trace",
+    "orphan_trace",
 ]
 Way = Literal["repair", "give_up"]
 
@@ -26,9 +28,9 @@ Way = Literal["repair", "give_up"]
 class Finding:
     """One thing that was found in a thread, in words: ids and names, no texts of a conversation and no arguments.
 
-    `subject`: the id of the call, message or approval that it is about. `by`: what of `Doctor.repair` mends it: all of
-    it, or only `give_up=True`; None: it does not. "running" and "unread" are no damage.
-    "unknown_outcome" is about a call; whoever resumes the thread is asked.
+    `subject`: the id of the call, message, approval or turn that it is about. `by`: what of `Doctor.repair` mends it:
+    all of it, or only `give_up=True`; None: it does not. "running" and "unread" are no damage. "unknown_outcome" is
+    about a call; whoever resumes the thread is asked.
     """
 
     thread: str

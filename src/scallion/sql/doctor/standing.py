@@ -73,7 +73,9 @@ class Standing:
 
     @property
     def is_miscounted(self) -> bool:
-        """Whether the row says something else of the approvals than they do."""
+        """Whether the row says something else of the approvals than they do, and none is ahead of its checkpoint."""
+        if any(self.head is None or one.root > self.head for one in self.open):
+            return False
         says, is_open = {self.status == "paused", self.open_count > 0}, any(one.is_open for one in self.open)
         return says != {True} if is_open else True in says and not self.open
 

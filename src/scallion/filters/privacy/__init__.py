@@ -1,0 +1,1 @@
+"""What `pii` is made of: values, streams and errors without personal data, and the tokens that stand for it."""

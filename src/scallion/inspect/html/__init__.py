@@ -1,0 +1,1 @@
+"""Values as HTML for notebooks: without scripts, links, ids or anything from another server."""
