@@ -9,7 +9,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
 from typing import Annotated, Any, Required
@@ -33,6 +33,8 @@ DURABILITIES = ("exit", "async", "sync")
 CHANNELS = ("list", "delta")
 TURNS_AT_ONCE = 8
 """How many turns each of the threads at once makes."""
+CLOCKS = {"clock": time.perf_counter, "processor": time.process_time}
+"""What time is taken of: the processor's is that of the process alone, which other programs do not lengthen."""
 
 
 def prose(seed: int, length: int = 300) -> str:
@@ -78,7 +80,7 @@ async def turn(app: Any, who: str, thread: str, messages: list[AnyMessage], **op
     return list(state["messages"])
 
 
-async def growing(who: str, durability: str, channel: str, turns: int) -> dict[str, Any]:
+async def growing(who: str, durability: str, channel: str, turns: int, now: Callable[[], float]) -> dict[str, Any]:
     """Milliseconds and bytes at each mark of one conversation, and the bytes of what was said."""
     taken: list[float] = []
     sizes: dict[int, int] = {}
@@ -89,9 +91,9 @@ async def growing(who: str, durability: str, channel: str, turns: int) -> dict[s
         for n in range(1, turns + 1):
             asked = [HumanMessage(prose(n))]
             given = asked if saver else [*said, *asked]
-            begun = time.perf_counter()
+            begun = now()
             said = await turn(app, who, "t", given, **options)
-            taken.append((time.perf_counter() - begun) * 1e3)
+            taken.append((now() - begun) * 1e3)
             if n in MARKS:
                 sizes[n] = size()
     distinct = sum(len(JsonPlusSerializer().dumps_typed(message)[1]) for message in said)
@@ -99,7 +101,7 @@ async def growing(who: str, durability: str, channel: str, turns: int) -> dict[s
     return {"milliseconds": times, "bytes": sizes, "distinct": distinct}
 
 
-async def at_once(who: str, threads: int) -> float:
+async def at_once(who: str, threads: int, now: Callable[[], float]) -> float:
     """Turns per second of that many threads, each of which makes some turns one after the other."""
     async with STORES[who]() as (saver, _):
         app = agent(saver)
@@ -109,26 +111,28 @@ async def at_once(who: str, threads: int) -> float:
                 await turn(app, who, thread, [HumanMessage(prose(n))])
 
         await talk("warm", 3)
-        begun = time.perf_counter()
+        begun = now()
         await asyncio.gather(*(talk(str(n), TURNS_AT_ONCE) for n in range(threads)))
-        return threads * TURNS_AT_ONCE / (time.perf_counter() - begun)
+        return threads * TURNS_AT_ONCE / (now() - begun)
 
 
-def apart(*arguments: Any) -> Any:
+def apart(time: str, *arguments: Any) -> Any:
     """What a process of its own measures."""
-    command = [sys.executable, str(HERE / "checkpointer.py"), "--one", *map(str, arguments)]
+    command = [sys.executable, str(HERE / "checkpointer.py"), "--time", time, "--one", *map(str, arguments)]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 def growth(options: argparse.Namespace) -> list[dict[str, Any]]:
     """One row for each saver, durability and channel; times as multiples of the graph without a saver."""
-    plain = least(apart("growing", "no saver", "async", "list", options.turns) for _ in range(options.runs))
+    plain = least(
+        apart(options.time, "growing", "no saver", "async", "list", options.turns) for _ in range(options.runs)
+    )
     rows = []
     for channel in options.channel:
         for durability in options.durability:
             for who in options.savers:
                 case = (who, durability, channel)
-                found = least(apart("growing", *case, options.turns) for _ in range(options.runs))
+                found = least(apart(options.time, "growing", *case, options.turns) for _ in range(options.runs))
                 times = found["milliseconds"]
                 rows.append(
                     {
@@ -162,7 +166,9 @@ def concurrency(options: argparse.Namespace) -> list[dict[str, Any]]:
         for theirs, ours in PAIRS.items():
             if not {theirs, ours} <= set(options.savers):
                 continue
-            runs = [(apart("at_once", theirs, threads), apart("at_once", ours, threads)) for _ in range(options.runs)]
+            runs = [
+                [apart(options.time, "at_once", who, threads) for who in (theirs, ours)] for _ in range(options.runs)
+            ]
             best = [round(max(speeds), 1) for speeds in zip(*runs, strict=True)]
             rows.append({"threads": threads, "theirs": theirs, "turns": best, "ratio": round(best[1] / best[0], 2)})
             print(f"{threads} threads, {theirs} and ours: {best}", file=sys.stderr)
@@ -179,6 +185,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--durability", nargs="*", choices=DURABILITIES, default=DURABILITIES)
     parser.add_argument("--channel", nargs="*", choices=CHANNELS, default=CHANNELS)
     parser.add_argument("--runs", type=int, default=1, help="each time is the least of that many runs")
+    parser.add_argument("--time", choices=CLOCKS, default="clock", help="of what the time is taken")
     parser.add_argument("--one", nargs="*", help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -188,10 +195,11 @@ def main() -> None:
     options = parsed()
     if options.one:
         name, who, *rest = options.one
+        now = CLOCKS[options.time]
         if name == "growing":
-            print(json.dumps(asyncio.run(growing(who, rest[0], rest[1], int(rest[2])))))
+            print(json.dumps(asyncio.run(growing(who, rest[0], rest[1], int(rest[2]), now))))
         else:
-            print(json.dumps(asyncio.run(at_once(who, int(rest[0])))))
+            print(json.dumps(asyncio.run(at_once(who, int(rest[0]), now))))
         return
     rows = growth(options) if options.turns else []
     print(json.dumps({"growth": rows, "at once": concurrency(options)}, indent=2))

@@ -45,7 +45,7 @@ def _session(no: int, every: int) -> dict[str, Any]:
         "created": START + no * 1_000_000, "updated": START + (no * 7919 % 100_003) * 1_000_000,
         "status": status, "progress": "idle", "owner": f"u{no % 20}", "agent": "desk", "title": f"Parcel {no}",
         "preview": "Where is it?", "message_count": 4, "pending_count": int(waits), "open_count": int(waits),
-        "bytes": 2_000, "generation": 0, "version": 1, "item_count": 4, "tag_count": 1,
+        "bytes": 2_000, "generation": 0, "version": 1, "item_count": 4, "tag_count": 1, "head": "c",
     }  # fmt: skip
 
 

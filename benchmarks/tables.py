@@ -92,6 +92,15 @@ def listing(found: Any) -> list[str]:
     return [table([f"a page of 50 of {found['threads']:,} threads, 1,000 of which wait: milliseconds", *times], lines)]
 
 
+def search(found: Any) -> list[str]:
+    """Pages of 50 of what was found, and what the index costs; the goal is 10 ms."""
+    measured = found["found"]
+    names = next(iter(measured.values()))["milliseconds"]
+    lines = [[name, *(one["milliseconds"][name] for one in measured.values())] for name in names]
+    lines.append(["to index a new thread of four messages", *(round(one["first"], 2) for one in measured.values())])
+    return [table([f"a search among {found['threads']:,} threads: milliseconds", *measured], lines)]
+
+
 def lease(found: Any) -> list[str]:
     """A turn with leases and the ledger on, against one with them off, by the clock and of the processor."""
     head = ["a turn with one tool call, × the same without lease and ledger", "clock", "processor", "goal"]
@@ -100,6 +109,18 @@ def lease(found: Any) -> list[str]:
         [f"{database}: {told}", measured[case]["clock"], measured[case]["processor"], goal]
         for database, measured in found.items()
         for (case, told), goal in zip(shown.items(), ("at most 1.10", ""), strict=True)
+    ]
+    return [table(head, rows)]
+
+
+def trace(found: Any) -> list[str]:
+    """A turn with a trace against one without, by the number of layers that change something."""
+    head = ["a turn with one tool call, × the same with `trace=False`", "clock", "processor", "goal"]
+    shown = {"0": ("no layer", "at most 1.05"), "5": ("five layers that change requests and replies", "")}
+    rows = [
+        [f"{database}: {told}", measured[layers]["clock"], measured[layers]["processor"], goal]
+        for database, measured in found.items()
+        for layers, (told, goal) in shown.items()
     ]
     return [table(head, rows)]
 
@@ -142,13 +163,41 @@ def tool_search(found: Any) -> list[str]:
     return [recall, cost]
 
 
+def guardrails(found: Any) -> list[str]:
+    """What is found of personal data, how fast, and in a stream; nothing where the corpora are not there."""
+    if not found:
+        return []
+    head = ["personal data: Scallion / LangChain", "rows", "places", "missed", "false hits", "rows that are wrong"]
+    scores = [
+        [name, one["rows"], one["places"], *("{} / {}".format(*one[what]) for what in ("missed", "false", "wrong"))]
+        for name, one in found["scores"].items()
+    ]
+    batch = [[kind, ours, "has none" if theirs is None else theirs] for kind, (ours, theirs) in found["batch"].items()]
+    stream = found["stream"]
+    return [
+        table(head, scores),
+        table(["personal data: milliseconds a megabyte", "Scallion, found and replaced", "LangChain, found"], batch),
+        table(
+            ["a stream with six types redacted", "found", "goal"],
+            [
+                ["speed, × `model.stream()`", stream["speed"], "at least 0.5"],
+                ["microseconds a piece of 1 to 8 characters", stream["microseconds"], ""],
+                ["characters held back, mean / most", f"{stream['held']} / {stream['most held']}", ""],
+            ],
+        ),
+    ]
+
+
 TABLES: dict[str, Callable[[Any], list[str]]] = {
     "overhead": overhead,
     "cold": cold,
     "listing": listing,
+    "search": search,
     "lease": lease,
+    "trace": trace,
     "pauses": pauses,
     "checkpointer": checkpointer,
     "tool_search": tool_search,
+    "guardrails": guardrails,
 }
 """The benchmarks by the name of their script."""
