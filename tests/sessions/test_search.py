@@ -407,13 +407,13 @@ def test_what_changes_meanwhile_is_found_as_it_is_then(
     verb = "read" if where == "reading" else "write"
     step, once = getattr(indexing, verb), iter([True])
 
-    def meanwhile(*given: Any) -> Any:
-        done = step(*given) if where == "reading" else None
+    def meanwhile(*given: Any, **options: Any) -> Any:
+        done = step(*given, **options) if where == "reading" else None
         if next(once, False):
             with SQLCheckpointer(saver.database.url) as other:
                 tell(other, "t", HumanMessage("new"), step=2)
                 other.sessions.delete("deleted")
-        return done if where == "reading" else step(*given)
+        return done if where == "reading" else step(*given, **options)
 
     if where == "writing" and saver.database.is_sqlite:
         pytest.skip("nobody else writes while SQLite is written")
@@ -463,6 +463,32 @@ def test_two_search_at_once_while_a_third_one_writes(database: str, monkeypatch:
         assert results == [40, 40]
         assert len(found(saver, "again11")) == 5
         assert found(saver, "again10") == []
+
+
+@one_of_each
+def test_what_changes_whenever_it_is_read_is_found(saver: SQLCheckpointer, monkeypatch: pytest.MonkeyPatch) -> None:
+    tell(saver, "t", HumanMessage("hello"))
+    read, steps, turns = indexing.read, iter(range(2, 99)), list[threading.Thread]()
+
+    def say_more() -> None:
+        with SQLCheckpointer(saver.database.url) as other:
+            tell(other, "t", HumanMessage("hello again"), step=next(steps))
+
+    def meanwhile(*given: Any, **options: Any) -> Any:
+        found = read(*given, **options)
+        if found:
+            turns.append(threading.Thread(target=say_more))
+            turns[-1].start()
+            turns[-1].join(1)  # not longer, as it may have to wait for who reads
+        return found
+
+    monkeypatch.setattr(indexing, "read", meanwhile)
+    assert found(saver, "hello") == ["t"]
+    for turn in turns:
+        turn.join()
+    assert len(turns) > 1
+    monkeypatch.undo()
+    assert found(saver, "again") == ["t"]
 
 
 @one_of_each

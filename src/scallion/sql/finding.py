@@ -17,54 +17,56 @@ from scallion.sql.view import View
 if TYPE_CHECKING:
     from scallion.sql.indexing import Fresh
 
-PASSES = 2
-"""How often all sessions are passed: what changes while the first pass reads it, the second finds as it is."""
-
-
 class _Indexing:
-    """One way through the sessions that are not up to date, those of `owner` if it is given."""
+    """One way through the sessions that are not up to date, those of `owner` if it is given.
+
+    What changes while it is read is left out at first. Behind the last session it is read again, and then who writes it
+    has to wait: a thread that is written all the time is found like any other.
+    """
 
     def __init__(self, database: Database, owner: str | None) -> None:
         self._database = database
         self._owner = owner
-        self._passes = PASSES
         self._after = 0
+        self._batch: Sequence[Fresh] = ()
         self._is_behind = False
-        self.batch: Sequence[Fresh] = ()
+        self._locks = False
+        self.goes_on = True
         self.count = 0
 
-    def goes_on(self) -> bool:
-        """Whether there may be more to read."""
-        return self._passes > 0
+    @property
+    def writes(self) -> bool:
+        """Whether the next step writes: what the step before has read, or what it reads itself."""
+        return self._locks or bool(self._batch)
 
-    def read(self, conn: Connection) -> Sequence[Fresh]:
-        """The next batch."""
-        if not searching.is_behind(conn, self._database.tables, self._owner, self._after):
+    def step(self, conn: Connection) -> tuple[Sequence[Fresh], int]:
+        """A batch that is read, written or both, and of how many sessions it is written."""
+        batch = self._batch or self._read(conn)
+        if not batch or not self.writes:
+            return batch, 0
+        from scallion.sql import indexing
+
+        return batch, indexing.write(conn, self._database.tables, batch)
+
+    def _read(self, conn: Connection) -> Sequence[Fresh]:
+        t = self._database.tables
+        if not searching.is_behind(conn, t, self._owner, self._after):
             return ()
         from scallion.sql import indexing  # knows of messages, which takes pydantic
 
-        return indexing.read(conn, self._database.tables, self._owner, self._after)
+        return indexing.read(conn, t, self._owner, self._after, locks=self._locks)
 
-    def write(self, conn: Connection) -> int:
-        """Write the batch that was read; of how many sessions."""
-        from scallion.sql import indexing
-
-        return indexing.write(conn, self._database.tables, self.batch)
-
-    def take(self, batch: Sequence[Fresh]) -> bool:
-        """Go on behind this batch; whether there is something to write."""
-        self.batch = batch
-        if batch:
-            self._after = batch[-1].session
+    def took(self, batch: Sequence[Fresh], written: int) -> None:
+        """A step was taken."""
+        if not batch:
+            self.goes_on = self._is_behind and not self._locks
+            self._locks, self._after = True, 0
+        elif self.writes:
+            self.count += written
+            self._is_behind |= written < len(batch)
+            self._batch, self._after = (), batch[-1].session
         else:
-            self._passes = self._passes - 1 if self._is_behind else 0
-            self._after, self._is_behind = 0, False
-        return bool(batch)
-
-    def wrote(self, count: int) -> None:
-        """So many of the batch are up to date."""
-        self.count += count
-        self._is_behind |= count < len(self.batch)
+            self._batch = batch
 
 
 class Finding(View):
@@ -92,16 +94,14 @@ class Finding(View):
 
     def _index(self, owner: str | None) -> int:
         indexing = _Indexing(self.database, owner)
-        while indexing.goes_on():
-            if indexing.take(self.database.run(indexing.read)):
-                indexing.wrote(self.database.run(indexing.write, write=True, durable=False))
+        while indexing.goes_on:
+            indexing.took(*self.database.run(indexing.step, write=indexing.writes, durable=False))
         return indexing.count
 
     async def _aindex(self, owner: str | None) -> int:
         indexing = _Indexing(self.database, owner)
-        while indexing.goes_on():
-            if indexing.take(await self.database.arun(indexing.read)):
-                indexing.wrote(await self.database.arun(indexing.write, write=True, durable=False))
+        while indexing.goes_on:
+            indexing.took(*await self.database.arun(indexing.step, write=indexing.writes, durable=False))
         return indexing.count
 
 

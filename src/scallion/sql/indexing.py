@@ -2,8 +2,9 @@
 
 A turn marks the row of its session, which it writes anyway, as `unindexed`. Who searches reads what those sessions hold
 and writes their words, a batch at a time: nothing is locked while it reads, and of a session that was changed meanwhile
-it writes nothing, as the version in its row tells. So two who search at once, and one who is killed, harm nothing: the
-words of a session and its mark change in one transaction.
+it writes nothing, as the version in its row tells. Such a session is read again in the end, and locked while it is. So
+two who search at once, and one who is killed, harm nothing: the words of a session and its mark change in one
+transaction.
 
 A list of messages that has only grown is read from where it was read to. Of an encrypted database the names of threads
 are indexed alone, which are not encrypted either.
@@ -65,14 +66,18 @@ class Said:
     grown: bool = False
 
 
-def read(conn: Connection, t: Tables, owner: str | None, after: int) -> list[Fresh]:
-    """What is to be written of the next sessions after the number `after` that are not up to date, in order."""
+def read(conn: Connection, t: Tables, owner: str | None, after: int, *, locks: bool = False) -> list[Fresh]:
+    """What is to be written of the next sessions after the number `after` that are not up to date, in order.
+
+    `locks`: nobody else changes them in this transaction.
+    """
     s = t.sessions.c
     columns = (s.no, s.thread, s.title, s.version, t.indexed.c.seen)
     query = select(*columns).outerjoin(t.indexed, t.indexed.c.session == s.no).where(s.unindexed == 1, s.no > after)
     if owner is not None:
         query = query.where(s.owner == owner)
-    rows = conn.execute(query.order_by(s.no).limit(BATCH)).all()
+    query = query.order_by(s.no).limit(BATCH)
+    rows = conn.execute(query.with_for_update(of=t.sessions) if locks else query).all()
     is_encrypted = keyring.current(conn, t) is not None
     heads = {} if is_encrypted else _heads(conn, t, [row.no for row in rows])
     reading = _Reading(conn, t, is_encrypted)
