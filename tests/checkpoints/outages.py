@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, make_url, text
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 
 from scallion.sql import shortcut
@@ -30,6 +31,10 @@ OTHERS = {
 }
 
 
+GONE = 1094
+"""MariaDB's number for a connection that has ended by itself meanwhile."""
+
+
 def connections(url: str) -> list[int]:
     """The connections to the database."""
     with _admin(url).connect() as conn:
@@ -46,7 +51,11 @@ def kill_all(url: str) -> int:
         found = _others(conn)
         kill = "SELECT pg_terminate_backend({}, 1000)" if conn.dialect.name == "postgresql" else "KILL {}"
         for id in found:
-            conn.execute(text(kill.format(id)))
+            try:
+                conn.execute(text(kill.format(id)))
+            except OperationalError as error:
+                if error.orig is None or error.orig.args[0] != GONE:
+                    raise
     return len(found)
 
 
