@@ -125,9 +125,10 @@ async def test_a_cancelled_turn(sql: SQLCheckpointer) -> None:
     begun = asyncio.Event()
 
     async def slow(order: int) -> str:
-        """Take long."""
-        begun.set()
-        await asyncio.sleep(30)
+        """Take long, the first time."""
+        if not begun.is_set():
+            begun.set()
+            await asyncio.sleep(30)
         return "late"
 
     agent = Agent(ScriptedModel([asks(call("slow", order=1)), "done"]), tools=[slow], checkpointer=sql)
