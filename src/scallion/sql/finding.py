@@ -17,6 +17,7 @@ from scallion.sql.view import View
 if TYPE_CHECKING:
     from scallion.sql.indexing import Fresh
 
+
 class _Indexing:
     """One way through the sessions that are not up to date, those of `owner` if it is given.
 
