@@ -14,7 +14,7 @@ from scallion.approvals.changed import again
 from scallion.approvals.decisions import check_open
 from scallion.approvals.forms import EXPIRED
 from scallion.approvals.ledger import Ledger, addressed, open_approvals, record
-from scallion.approvals.payload import is_ours
+from scallion.approvals.payload import is_ours, placed
 from scallion.approvals.questions import answers as question_answers
 from scallion.approvals.questions import questions
 from scallion.bridge import call
@@ -196,8 +196,8 @@ class Threads:
         order = [one["id"] for one in calls_of(batch)] if batch else []
 
         def place(one: Approval) -> tuple[int, ...]:
-            known = one.bound.get("place")
-            return tuple(known) if known else (order.index(one.call_id) if one.call_id in order else len(order),)
+            known = placed(one.bound)
+            return known if known else (order.index(one.call_id) if one.call_id in order else len(order),)
 
         return sorted(open_approvals(interrupts, thread, self.ledger), key=place)
 

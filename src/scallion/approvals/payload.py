@@ -83,7 +83,13 @@ def in_order(interrupts: Iterable[Any]) -> list[Any]:
 
 def place(value: Any) -> tuple[int, ...]:
     """The place of the call in its batch, behind that of each agent's call around it; empty where it is not known."""
-    return tuple(value.get("bound", {}).get("place") or ()) if is_ours(value) else ()
+    return placed(value.get("bound", {})) if is_ours(value) else ()
+
+
+def placed(bound: Mapping[str, Any]) -> tuple[int, ...]:
+    """The place among what an approval is bound to; empty where none is known, or what was imported is none."""
+    place = bound.get("place")
+    return tuple(place) if isinstance(place, list | tuple) and all(isinstance(one, int) for one in place) else ()
 
 
 def approval(interrupt_id: str, value: Any, thread: str, response_schema: Any = None) -> Approval:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast, get_args
 
 from sqlalchemy import Column, ColumnElement, Connection, Row, Select, and_, case, insert, or_, select, update
 
-from scallion.approvals import deciders, decisions, questions
+from scallion.approvals import deciders, decisions, payload, questions
 from scallion.approvals.questions import Question
 from scallion.errors import UnknownApproval
 from scallion.sql import audit, names, sessions, votes
@@ -68,7 +68,10 @@ def page(
     limit: int = 50,
     after: str | None = None,
 ) -> Page[Approval]:
-    """Approvals, the oldest first. Of open ones a page leaves out those whose checkpoint is not stored."""
+    """Approvals, the oldest first, those of a page that one step asks in the order of its calls.
+
+    Of open ones a page leaves out those whose checkpoint is not stored.
+    """
     sessions.check_choice("kind", kind, [None, *KINDS])
     a = t.approvals.c
     sessions.check_choice("status", status, [None, *STATUSES])
@@ -80,7 +83,28 @@ def page(
     these, following = sessions.numbered(conn, query, a.no, limit, after)
     if status in sessions.OPEN:  # not in the query: PostgreSQL takes that for rare, and sorts the whole listing
         these = [row for row in these if row.there]
-    return Page(read(conn, t, these), following)
+    return Page(_by_calls(these, read(conn, t, these)), following)
+
+
+def _by_calls(these: Sequence[Row[Any]], found: Sequence[Approval]) -> list[Approval]:
+    """The approvals of these rows, those of one step in the order of the calls: they ask at once, whoever is first.
+
+    Each step keeps the places that it has, so that the page ends where the next one begins.
+    """
+    steps: dict[tuple[int, str], list[int]] = {}
+    for number, row in enumerate(these):
+        steps.setdefault((row.session, row.root), []).append(number)
+    ordered = list(found)
+    for numbers in steps.values():
+        in_order = sorted((found[number] for number in numbers), key=_place)
+        for number, one in zip(numbers, in_order, strict=True):
+            ordered[number] = one
+    return ordered
+
+
+def _place(one: Approval) -> tuple[bool, tuple[int, ...]]:
+    place = payload.placed(one.bound)
+    return not place, place
 
 
 def _has_status(t: Tables, status: str, now: Any) -> ColumnElement[bool]:

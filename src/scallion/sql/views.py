@@ -40,7 +40,8 @@ class Approvals(Sweeping, Shown, drawn_as="listing"):
     ) -> Page[Approval]:
         """One page of approvals, the oldest first; `status=None` means all. What has expired is not pending.
 
-        `after`: `next` of the page before.
+        Those that one step of a thread asks are in the order of its calls within a page. `after`: `next` of the page
+        before.
         """
         return self.database.run(self._list(status, thread, owner, tool, kind, limit, after))
 
