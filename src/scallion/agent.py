@@ -199,9 +199,9 @@ class Agent(Nesting, Shown, drawn_as="agent"):
     def cancel(self, thread: str) -> bool:
         """Stop the turn of a thread; returns whether there was one.
 
-        A turn that runs, in this process or another one, stops before its next model or tool call; one elsewhere hears
-        of it at its next write. A paused or interrupted one is closed: its open calls are answered "cancelled", its
-        approvals marked so. The thread takes a new message.
+        A turn that runs, in this process or another one, stops before its next model or tool call (one elsewhere hears
+        of it at its next write) and is closed, as a paused or interrupted one is: its open calls are answered
+        "cancelled", its approvals marked so. Nothing goes on with it; the thread takes a new message.
         """
         with enter_sync():
             return self._cancelling.cancel(thread)
@@ -282,7 +282,7 @@ class Agent(Nesting, Shown, drawn_as="agent"):
         wait = options.get("wait") or 0
         try:
             with as_root(), holding(self.checkpointer, here, config, seconds=wait, new=new):
-                result = run(config)
+                result = self._cancelling.heeded(run, here, config)
         except Cancelled:
             if here.lease is not None and here.lease.lost:
                 raise LeaseLost(str(here.thread)) from None
@@ -348,7 +348,7 @@ class Agent(Nesting, Shown, drawn_as="agent"):
         self, here: Invocation, config: dict[str, Any], decisions: Any, by: str | None, options: CallOptions
     ) -> Result:
         self._threads.check_owner(str(here.thread), here.owner)
-        head = self._threads.whole(config)
+        head = self._cancelling.whole(here, config)
         found = self._threads.decided(config, head, str(here.thread), decisions, by)
         if not isinstance(found, Resumption):
             here.turn = head.turn or here.turn

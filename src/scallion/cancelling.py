@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from scallion.bridge import call
 from scallion.course import new_turn_id
-from scallion.errors import NotPaused, ThreadBusy
+from scallion.errors import NotPaused, StorageError, ThreadBusy
 from scallion.holding import holding, key, running
-from scallion.loop.invocation import Invocation
+from scallion.loop.invocation import Cancelled, Invocation
 from scallion.options import graph_config
-from scallion.threads import CANCELLED, Threads
+from scallion.threads import CANCELLED, UNKNOWN_OUTCOME, Head, Threads
+from scallion.values import Paused
+
+T = TypeVar("T")
 
 
 class Cancelling:
@@ -27,7 +31,7 @@ class Cancelling:
         if (turn := running.get(key(self._saver, thread))) is not None:
             if self._bound not in (None, turn.owner):
                 return False  # another owner's, which is unknown here
-            turn.cancelled = True
+            turn.cancelled = turn.given_up = True
             return True
         if self._saver is None:
             return False
@@ -45,8 +49,40 @@ class Cancelling:
         here = Invocation(turn=new_turn_id(), thread=thread, owner=self._bound)
         config = graph_config(here, {}, self._agent)
         with holding(self._saver, here, config, new=False):
-            head = self._threads.whole(config)
-            if not head.open and not head.marker:
-                return False
-            self._threads.close(config, thread, head, CANCELLED, "cancelled")
-            return True
+            return self._end(config, thread, CANCELLED)
+
+    def _end(self, config: dict[str, Any], thread: str, text: str) -> bool:
+        head = self._threads.whole(config)
+        if not head.open and not head.marker:
+            return False
+        self._threads.close(config, thread, head, text, "cancelled")
+        return True
+
+    def heeded(self, run: Callable[[dict[str, Any]], T], here: Invocation, config: dict[str, Any]) -> T:
+        """What `run` gives. A turn that is cancelled meanwhile and does not complete is closed before its thread is free.
+
+        Raises Cancelled where it has paused.
+        """
+        try:
+            result = run(config)
+        except StorageError:
+            raise
+        except BaseException:
+            if self._gives_up(here):
+                self._end(config, str(here.thread), CANCELLED)
+            raise
+        if isinstance(result, Paused) and self._gives_up(here):
+            self._end(config, str(here.thread), CANCELLED)
+            raise Cancelled
+        return result
+
+    def _gives_up(self, here: Invocation) -> bool:
+        asked = here.given_up or (here.lease is not None and here.lease.asked_to_stop)
+        return asked and self._saver is not None and not (here.lease is not None and here.lease.lost)
+
+    def whole(self, here: Invocation, config: dict[str, Any]) -> Head:
+        """Where the thread stands that is to go on. Raises NotPaused where a turn was cancelled and its process died."""
+        thread = str(here.thread)
+        if here.lease is not None and here.lease.was_cancelled and self._end(config, thread, UNKNOWN_OUTCOME):
+            raise NotPaused(thread, f"the turn of thread {thread!r} was cancelled; it is closed now")
+        return self._threads.whole(config)

@@ -362,6 +362,47 @@ def test_cancel_of_a_running_turn_stops_it_before_its_next_call(any_saver: Any) 
     assert "tool: send did go" in lines
 
 
+def test_nothing_goes_on_with_a_turn_that_was_cancelled_while_it_ran(
+    drive: Drive, any_saver: Any, onion: list[Any]
+) -> None:
+    held = Held()
+    agent = held.agent(filters=onion, checkpointer=any_saver)
+    with ThreadPoolExecutor() as pool:
+        turn = pool.submit(drive(agent).start, "go", thread="t")
+        waited(held.started)
+        assert agent.cancel("t") is True
+        held.release.set()
+        with pytest.raises(ThreadError, match="cancelled"):
+            turn.result(WAIT)
+    assert agent.recover("t") is None
+    with pytest.raises(NotPaused):
+        drive(agent).resume("t")
+    assert told(history(agent, "t"))[-1] == "tool: send did go"
+    if hasattr(any_saver, "sessions"):
+        assert [one.status for one in any_saver.sessions.list().items] == ["idle"]
+        assert [one.status for one in agent.session("t").history] == ["closed"]
+    takes_a_message(agent)
+
+
+def test_a_turn_that_is_cancelled_while_it_runs_does_not_pause(any_saver: Any, onion: list[Any]) -> None:
+    held, log = Held(), Log()
+    both = ScriptedModel([asks(call("send", "c1", text="go"), call("pay", "c2", text="5")), "fine", "fine"])
+    gate = filters.approval({"pay": True})
+    agent = Agent(both, tools=[held.tool(), log.tool("pay")], filters=[*onion, gate], checkpointer=any_saver)
+    with ThreadPoolExecutor() as pool:
+        turn = pool.submit(agent.invoke, "go", thread="t")
+        waited(held.started)
+        assert agent.cancel("t") is True
+        held.release.set()
+        with pytest.raises(ThreadError, match="cancelled"):
+            turn.result(WAIT)
+    assert agent.recover("t") is None
+    assert results(history(agent, "t")) == {"c1": "send did go", "c2": "cancelled"}
+    if hasattr(any_saver, "approvals"):
+        assert any_saver.approvals.list(thread="t").items == []
+    takes_a_message(agent)
+
+
 def test_cancel_of_a_running_async_turn_stops_it_before_its_next_call() -> None:
     held = Held()
     agent = held.agent()

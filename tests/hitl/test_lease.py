@@ -227,10 +227,26 @@ def test_cancel_stops_a_turn_of_another_process_before_its_next_call(database: s
         assert run(agent, colour, "cancel", "t") is True
         assert run(agent, colour, "cancel", "nobody") is False
         assert other.end() == "ThreadError"
+        assert run(agent, colour, "recover", "t") is None
         assert isinstance(agent.invoke("mine", thread="t"), Completed)
         assert said(agent) == ["go twice", "mine"]
         assert sum(one.type == "tool" for one in history(agent, "t")) == 1
         assert run(agent, colour, "cancel", "t") is False
+
+
+@one_of_each
+def test_a_turn_whose_process_dies_behind_a_cancel_is_closed_when_somebody_would_go_on(database: str) -> None:
+    with elsewhere(database, "go twice") as other, saver_on(database) as saver:
+        agent = desk(saver)
+        other.signal(signal.SIGSTOP)
+        assert agent.cancel("t") is True
+        other.signal(signal.SIGKILL)
+        with pytest.raises(NotPaused, match="was cancelled; it is closed now"):
+            agent.resume("t")
+        assert agent.recover("t") is None
+        assert [one.status for one in agent.session("t").history] == ["closed"]
+        assert "whether it took effect is not known" in history(agent, "t")[-1].text
+        assert isinstance(agent.invoke("mine", thread="t"), Completed)
 
 
 def test_cancel_closes_what_a_killed_process_left(database: str) -> None:

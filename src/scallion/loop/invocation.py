@@ -39,6 +39,9 @@ class Lease(Protocol):
     status: str | None
     """What the thread was when it was given: "idle", "running", "paused" or "failed"; None where it is new."""
     lost: bool
+    asked_to_stop: bool
+    was_cancelled: bool
+    """Whether the turn before, whose holder is gone, was to stop."""
     parts: list[Ended]
     """What is kept of traces when it is released."""
     steps: int
@@ -80,6 +83,9 @@ class Invocation:
     raised: str | None = None
     """The key of a failure of a tool call that failed the turn before; it goes on now."""
     cancelled: bool = False
+    """Whether the turn stops before its next call."""
+    given_up: bool = False
+    """Whether it is closed then, as somebody cancelled it."""
     is_resumed: bool = False
     began_by: str | None = None
     """Who began the turn that is resumed, if they were named."""

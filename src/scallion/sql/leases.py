@@ -67,6 +67,8 @@ class Lease:
         self.is_new = False
         self.lost = False
         self.asked_to_stop = False
+        self.was_cancelled = False
+        """Whether the turn before, whose holder is gone, was to stop."""
         self.given_up = False
         self.sure_until = 0.0
         self.parts: list[Ended] = []
@@ -273,6 +275,7 @@ class Leases:
         if self._statements(conn).grant.run(conn, grant) != 1:
             return False
         lease.status, lease.since = status, from_micros(now)
+        lease.was_cancelled = row.asked_to_stop is not None and not mine
         lease.row = row._replace(fence=lease.fence, asked_to_stop=None)
         return True
 
