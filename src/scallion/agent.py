@@ -30,7 +30,7 @@ from scallion.loop.platform import as_root
 from scallion.loop.state import Limits
 from scallion.models import as_model
 from scallion.nesting.verbs import Nesting
-from scallion.options import CallOptions, checked, graph_config, named_thread, new_invocation, taking_up
+from scallion.options import CallOptions, checked, graph_config, named_thread, new_invocation, taking_up, this_thread
 from scallion.recording import Tracing, with_trace
 from scallion.session.inside import First, Inside
 from scallion.session.session import Session
@@ -250,7 +250,7 @@ class Agent(Nesting, Shown, drawn_as="agent"):
         return partial(self._waiting.begin, self._claimed, lambda here: messages, here, options), here
 
     def _again(self, thread: str, find: Find, options: CallOptions) -> Result:
-        here = self._invocation(str(named_thread(thread, checked(options))), options)
+        here = self._invocation(this_thread(thread, checked(options)), options)
         return self._waiting.begin(self._claimed, find, here, options)
 
     def _further(self, thread: str, first: First, options: CallOptions) -> Result:
@@ -261,7 +261,7 @@ class Agent(Nesting, Shown, drawn_as="agent"):
     ) -> tuple[Callable[[], Result], Invocation]:
         if self.checkpointer is None:
             raise ConfigurationError(f"resume() needs a checkpointer: {NEEDS_SAVER}")
-        here = self._invocation(str(named_thread(thread, checked(options))), options)
+        here = self._invocation(this_thread(thread, checked(options)), options)
 
         def going_on(config: dict[str, Any]) -> Result:
             if first is not None:

@@ -10,7 +10,7 @@ from scallion.course import new_turn_id
 from scallion.errors import NotPaused, StorageError, ThreadBusy
 from scallion.holding import holding, key, running
 from scallion.loop.invocation import Cancelled, Invocation
-from scallion.options import graph_config
+from scallion.options import graph_config, this_thread
 from scallion.threads import CANCELLED, UNKNOWN_OUTCOME, Head, Threads
 from scallion.values import Paused
 
@@ -28,6 +28,7 @@ class Cancelling:
 
     def cancel(self, thread: str) -> bool:
         """Have the turn of the thread stop, or close it; whether there was one."""
+        thread = this_thread(thread, {})
         if (turn := running.get(key(self._saver, thread))) is not None:
             if self._bound not in (None, turn.owner):
                 return False  # another owner's, which is unknown here

@@ -79,7 +79,8 @@ def holding(saver: Any, here: Invocation, config: dict[str, Any], *, seconds: fl
             if leases is None:
                 yield
                 return
-            here.lease = _taken(leases, here, deadline, new=new, bound=getattr(saver, "owner", None))
+            bound = here.owner if here.only_own else getattr(saver, "owner", None)
+            here.lease = _taken(leases, here, deadline, new=new, bound=bound)
             config["configurable"].update(here.lease.configurable)
             here.lease.parts = here.parts
             with _released(leases, here):

@@ -36,9 +36,15 @@ class CallOptions(TypedDict, total=False):
     wait: float
 
 
+class SessionOptions(CallOptions, total=False):
+    """What a session adds to them. `only_own`: a thread that belongs to nobody does not become the owner's."""
+
+    only_own: bool
+
+
 def checked(options: CallOptions) -> CallOptions:
     """The options; raises TypeError for one that is not there, ConfigurationError for a value that cannot be."""
-    if unknown := sorted(set(options) - CallOptions.__annotations__.keys()):
+    if unknown := sorted(set(options) - SessionOptions.__annotations__.keys()):
         raise TypeError(f"there is no option {unknown[0]!r}; there are {', '.join(CallOptions.__annotations__)}")
     if options.get("durability") not in (None, "sync", "async", "exit"):
         raise ConfigurationError(f'durability is "sync", "async" or "exit", not {options.get("durability")!r}')
@@ -72,6 +78,14 @@ def named_thread(thread: str | None, options: CallOptions) -> str | None:
     return name
 
 
+def this_thread(thread: object, options: CallOptions) -> str:
+    """The thread that a verb is about, where it cannot be a new one. Raises ConfigurationError where none is named."""
+    name = named_thread(None if thread is None else as_text("thread", thread), options)
+    if name is None:
+        raise ConfigurationError("name the thread: None is no name")
+    return name
+
+
 def new_invocation(
     turn: str, thread: str, options: CallOptions, bound: Any = None, clean: Callable[..., Any] | None = None
 ) -> Invocation:
@@ -90,6 +104,7 @@ def new_invocation(
         if given["owner"] not in (None, bound):
             raise ConfigurationError("owner= names another owner than the one that the checkpointer is for")
         given["owner"] = bound
+    given["only_own"] = options.get("only_own", False)
     return Invocation(turn=turn, thread=thread, prompts=as_system(options.get("system_prompt")), clean=clean, **given)
 
 

@@ -127,9 +127,10 @@ async def test_every_driver_serves_async_callers(saver: SQLCheckpointer) -> None
     assert (await session.arow()).title == "Given"
 
 
-def test_another_owner_sees_and_changes_nothing(mode: Mode, sql: SQLCheckpointer) -> None:
+@pytest.mark.parametrize("whose", ["mira", None])
+def test_another_owner_sees_and_changes_nothing(mode: Mode, sql: SQLCheckpointer, whose: str | None) -> None:
     agent = talker(sql)
-    hers = Spoken(agent.session("t", owner="mira"), mode)
+    hers = Spoken(agent.session("t", owner=whose), mode)
     hers.send("hello")
     hers.send("pay 1")
     before = sql.trail("t", lambda trail: [])
@@ -147,11 +148,21 @@ def test_another_owner_sees_and_changes_nothing(mode: Mode, sql: SQLCheckpointer
         with pytest.raises(ThreadError):
             theirs.do(verb, *given)
     theirs.do("delete")
-    with pytest.raises(ThreadError):
-        theirs.send("mine")
+    for verb, given in {"send": ["mine"], "resume": [approve()]}.items():
+        with pytest.raises(ThreadError):
+            getattr(theirs, verb)(*given)
     assert sql.trail("t", lambda trail: []) == before
     with pytest.raises(ConfigurationError):
         talker(sql.for_owner("mira")).session("t", owner="bob")
+
+
+@pytest.mark.parametrize("name", [None, "", b"x", ["x"], True])
+def test_what_names_no_thread_is_refused(sql: SQLCheckpointer, name: Any) -> None:
+    agent = talker(sql)
+    for verb in (agent.session, agent.resume, agent.recover, agent.cancel):
+        with pytest.raises(ConfigurationError, match="thread"):
+            verb(name)
+    assert sql.sessions.list().items == []
 
 
 def test_what_another_checkpointer_cannot_is_said(mode: Mode) -> None:

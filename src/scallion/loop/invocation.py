@@ -89,6 +89,8 @@ class Invocation:
     is_resumed: bool = False
     began_by: str | None = None
     """Who began the turn that is resumed, if they were named."""
+    only_own: bool = False
+    """Whether the thread of nobody does not become the owner's."""
     anonymous: bool = False
     """Whether the caller named neither thread nor owner nor user."""
     lease: Lease | None = None

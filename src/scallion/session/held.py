@@ -10,7 +10,7 @@ from scallion.bridge import call, enter_sync
 from scallion.errors import ConfigurationError
 from scallion.filters.filter import NEEDS_SAVER
 from scallion.loop.platform import CHECKPOINTER
-from scallion.options import named_thread
+from scallion.options import this_thread
 from scallion.session.inside import Inside
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Held:
     ) -> None:
         if agent.checkpointer is None:
             raise ConfigurationError(f"session() needs a checkpointer: {NEEDS_SAVER}")
-        self.thread = str(named_thread(str(thread), {}))
+        self.thread = this_thread(thread, {})
         self._agent = agent
         self._inside = inside
         self._threads = inside.threads

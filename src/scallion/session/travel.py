@@ -124,7 +124,7 @@ class Travel(Held):
         for name, own in who.items():
             if (given := options.get(name)) is not None and as_text(name, given) != own:
                 raise ConfigurationError(f"a session has its own {name}: for another one make a session with {name}=")
-        return {**options, **who}  # type: ignore[typeddict-item]
+        return {**options, **who, "only_own": self._owner is not None}  # type: ignore[typeddict-item]
 
     def _trail(self, choose: Choose) -> tuple[Any, Past | None]:
         """The trail with the messages of the turns that are chosen, and its past; None where there is no thread."""
