@@ -97,12 +97,15 @@ class ToolFinished:
 class FilterActed:
     """A filter did something: `action` is short_circuit, retry, ignored_error, changed, or the decision it was given.
 
-    Where a standing rule gave it, it is allow_by_rule or deny_by_rule.
+    Where a standing rule gave it, it is allow_by_rule or deny_by_rule. `tool` and `call_id` say which call of a tool it
+    is about, if it is about one; events that differ in these only are equal.
     """
 
     filter: str
     hook: str
     action: str
+    tool: str | None = field(default=None, compare=False)
+    call_id: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,6 +226,19 @@ def test_a_tool_filter_that_short_circuits_is_told(drive: Drive) -> None:
 
     _, events = drive(Agent(ScriptedModel([asks(call("send")), "ok"]), tools=[Log().tool("send")], filters=[block])).start("go")  # noqa: E501  # fmt: skip
     assert FilterActed("block", "around_tool", "short_circuit") in events
+    (told,) = [one for one in events if isinstance(one, FilterActed)]
+    assert (told.tool, told.call_id) == ("send", "c1")
+
+
+@STREAMS
+def test_what_filters_do_elsewhere_is_about_no_call(drive: Drive) -> None:
+    @around_chat
+    def cached(request: Any, state: Any, next: Any) -> Any:
+        return ChatReply(AIMessage("known"))
+
+    _, events = drive(Agent(ScriptedModel(["new"]), filters=[cached])).start("go")
+    (told,) = [one for one in events if isinstance(one, FilterActed)]
+    assert (told.tool, told.call_id) == (None, None)
 
 
 @STREAMS

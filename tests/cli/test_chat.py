@@ -41,7 +41,7 @@ def test_cards(here: Command) -> None:
     assert "it did not run: too much; no need" in done.out
     assert "recorded: pay, reject by ana: too much\n" in done.out
     assert "recorded: mail, respond by ana: no need\n" in done.out
-    assert done.out.count("✗ rejected by a person\n") == done.out.count("✓ answered by a person\n") == 1
+    assert done.out.count("✗ pay rejected by a person\n") == done.out.count("✓ mail answered by a person\n") == 1
     assert "→" not in done.out  # nothing ran
     assert {one["decided_by"] for one in here("pending", "--status", "used", "--json").data["items"]} == {"ana"}
 
@@ -71,7 +71,7 @@ def test_a_vote_and_a_card_that_came_too_late(here: Command) -> None:
     late = here("chat", strict, "--thread", "late", typed="")
     assert late.status == 0
     assert "expired: mail; nobody decided in time\n" in late.out
-    assert "✗ expired: nobody decided in time\n" in late.out
+    assert "✗ mail expired: nobody decided in time\n" in late.out
     assert "nobody refused it. The call did not run." in late.out
 
 

@@ -69,7 +69,7 @@ def test_a_rejected_call_did_not_run(here: Command, paused: Ask) -> None:
     here("reject", pay)
     here("respond", mail, "written by hand")
     done = here("resume", CLERK, "t")
-    assert sorted(done.err.splitlines()) == ["✓ answered by a person", "✗ rejected by a person"]
+    assert sorted(done.err.splitlines()) == ["✓ mail answered by a person", "✗ pay rejected by a person"]
 
 
 def test_a_database_that_is_not_there(here: Command, place: Path) -> None:

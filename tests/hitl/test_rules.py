@@ -93,6 +93,8 @@ class TestWhatARuleSays:
         ]
         assert [one.status for one in result.messages if one.type == "tool"] == ["success", "error", "success"]
         acted = {one.action for one in seen if isinstance(one, FilterActed)}
+        denied = [one.tool for one in seen if isinstance(one, FilterActed) and one.action == "deny_by_rule"]
+        assert denied == (["mail"] if driver.streams else [])
         assert acted == ({"allow_by_rule", "deny_by_rule", "short_circuit"} if driver.streams else set())
         assert sorted(events(saver, "allowed", "denied")) == [
             ("allowed", f"rule {first}"),

@@ -219,6 +219,7 @@ def test_what_is_seen_of_each_event() -> None:
         ToolStarted("d", "look"),
         ToolFinished("c", "error", 1.25),
         FilterActed("retry", "around_chat", "ignored_error"),
+        FilterActed("approval", "around_tool", "deny_by_rule", tool="mail", call_id="e"),
         GuardActed("pii", "tool_args", "mask", {"email": 2}),
     ]:
         seen.take(event)
@@ -228,6 +229,7 @@ def test_what_is_seen_of_each_event() -> None:
         "✗ look (1.2 s)",
         "→ look",
         "· retry: ignored error",
+        "· approval: deny by rule, mail",
         "· pii: mask 2 email in tool args",
     ]
     assert [one["state"] for one in seen.to_json() if one["kind"] == "tool"] == ["error", "running"]

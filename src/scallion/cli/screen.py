@@ -13,6 +13,14 @@ from scallion.events import FilterActed, ModelStarted, Retracted, Token, ToolFin
 from scallion.inspect.escape import one_line, printable
 from scallion.values import Completed, Paused
 
+DECIDED = {
+    "reject": ("✗", "rejected by a person"),
+    "deny_by_rule": ("✗", "denied by a standing rule"),
+    "expired": ("✗", "expired: nobody decided in time"),
+    "respond": ("✓", "answered by a person"),
+}
+"""What became of a call that does not run, by what was decided."""
+
 
 class Screen:
     """Tool calls as lines on standard error, and the answer for whoever wants it at the end."""
@@ -42,14 +50,9 @@ class Screen:
                 mark, end = ("✓", "") if event.status == "success" else ("✗", " failed")
                 self.line(f"{mark} {self._tools.get(event.call_id, 'tool')}{end} ({event.duration:.1f} s)")
 
-            case FilterActed(action="reject"):
-                self.line("✗ rejected by a person")
-            case FilterActed(action="deny_by_rule"):
-                self.line("✗ denied by a standing rule")
-            case FilterActed(action="expired"):
-                self.line("✗ expired: nobody decided in time")
-            case FilterActed(action="respond"):
-                self.line("✓ answered by a person")
+            case FilterActed() if (told := DECIDED.get(event.action)) is not None:
+                mark, end = told
+                self.line(" ".join(filter(None, (mark, event.tool, end))))
 
     def _begin(self, call: str) -> None:
         if call != self._call:

@@ -144,7 +144,14 @@ class Run:
         """As `acted`, of what the trace knows by itself."""
         for tell in (self.emit, self.watch):
             if tell is not None:
-                tell(FilterActed(layer, self.wire.hook, action))
+                tell(self.event(layer, action))
+
+    def event(self, layer: str, action: str) -> FilterActed:
+        """What is told of a filter, with the call of a tool that it is about."""
+        frame = current_frame.get(None)
+        call = getattr(frame.request, "call", None) if frame is not None else None
+        tool, id = (None, None) if call is None else (call["name"], call["id"])
+        return FilterActed(layer, self.wire.hook, action, tool, id)
 
     def update(self, name: str, update: Mapping[str, Any]) -> None:
         """Fold an update of a filter's state in at once, and note it in the call that makes it."""
@@ -261,9 +268,9 @@ def _tell(frame: Frame, name: str, reply: Any) -> None:
     if frame.run.watch is not None:
         given = [] if frame.done is None else [one for one, _, _ in frame.done.values()]
         if frame.changed:
-            frame.run.watch(FilterActed(name, frame.run.wire.hook, "changed_request"))
+            frame.run.watch(frame.run.event(name, "changed_request"))
         if given and all(reply is not one for one in given):
-            frame.run.watch(FilterActed(name, frame.run.wire.hook, "changed_reply"))
+            frame.run.watch(frame.run.event(name, "changed_reply"))
 
 
 def _passing(run: Run, error: Exception) -> BaseException:

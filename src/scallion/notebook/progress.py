@@ -71,7 +71,8 @@ class Progress:
             case ToolFinished():
                 self._finished(event)
             case FilterActed():
-                self._note(f"{event.filter}: {event.action.replace('_', ' ')}")
+                about = f", {event.tool}" if event.tool else ""
+                self._note(f"{event.filter}: {event.action.replace('_', ' ')}{about}")
             case GuardActed():
                 found = ", ".join(f"{count} {name}" for name, count in event.found.items())
                 self._note(f"{event.filter}: {event.action} {found} in {event.place.replace('_', ' ')}")
