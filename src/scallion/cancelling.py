@@ -60,7 +60,7 @@ class Cancelling:
         return True
 
     def heeded(self, run: Callable[[dict[str, Any]], T], here: Invocation, config: dict[str, Any]) -> T:
-        """What `run` gives. A turn that is cancelled meanwhile and does not complete is closed before its thread is free.
+        """What `run` gives. A turn that is cancelled meanwhile is closed, unless it completes, while it has its thread.
 
         Raises Cancelled where it has paused.
         """
@@ -82,7 +82,7 @@ class Cancelling:
         return asked and self._saver is not None and not (here.lease is not None and here.lease.lost)
 
     def whole(self, here: Invocation, config: dict[str, Any]) -> Head:
-        """Where the thread stands that is to go on. Raises NotPaused where a turn was cancelled and its process died."""
+        """Where a thread stands that is to go on. Raises NotPaused where a turn was cancelled and its process died."""
         thread = str(here.thread)
         if here.lease is not None and here.lease.was_cancelled and self._end(config, thread, UNKNOWN_OUTCOME):
             raise NotPaused(thread, f"the turn of thread {thread!r} was cancelled; it is closed now")

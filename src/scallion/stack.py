@@ -44,6 +44,15 @@ class Stack:
             return None
         return self._of_layers(approval) or self._of_tool(approval) or self._of_gate(approval, decision)
 
+    def bar(self, approval: Approval) -> str | None:
+        """Why what has changed is not asked again: its tool ran, or an agent that asked is none now; None if it is."""
+        if approval.bound.get("ran"):
+            return "as its tool ran before"
+        if (inner := self._inner(approval)) is not None:
+            return inner[0].bar(inner[1])
+        replaced = approval.bound.get("agents") and approval.path[0] in self._tools
+        return "as what took the place of the agent would run" if replaced else None
+
     def check_edit(self, approval: Approval, decision: Decision) -> None:
         """Raise InvalidDecision where the tool would refuse the edited arguments: it knows more than its schema."""
         if (inner := self._inner(approval)) is not None:

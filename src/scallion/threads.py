@@ -340,8 +340,8 @@ class Threads:
             if not asks and one.id not in given:
                 continue
             difference = self._stack.difference(one, given.get(one.id))
-            if difference is not None and asks and one.bound.get("ran"):
-                raise PauseChanged(one.id, f"{difference}; it cannot be asked again, as its tool ran before")
+            if difference is not None and asks and (bar := self._stack.bar(one)) is not None:
+                raise PauseChanged(one.id, f"{difference}; it cannot be asked again, {bar}")
             if difference is not None and not asks:
                 raise PauseChanged(one.id, difference)
             if difference is not None:

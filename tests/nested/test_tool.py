@@ -262,7 +262,11 @@ def test_a_list_decides_in_the_order_of_the_calls(sql: Any) -> None:
     assert sorted(ran) == ["ask 1 about 1", "ask 2 about 2", "pay 1", "pay 12", "pay 21"]
 
 
-def test_what_took_the_place_of_an_agent_runs_no_call_that_was_approved_in_it(sql: Any) -> None:
+@pytest.mark.parametrize("on_changed", ["refuse", "ask"])
+@pytest.mark.parametrize("decision", [approve(), reject()])
+def test_what_took_the_place_of_an_agent_runs_no_call_that_was_decided_in_it(
+    sql: Any, decision: Any, on_changed: Any
+) -> None:
     office = Office(sql)
     office.chief.invoke("go 2", thread="t")
 
@@ -270,9 +274,11 @@ def test_what_took_the_place_of_an_agent_runs_no_call_that_was_approved_in_it(sq
         """Ask."""
         raise AssertionError(request)
 
-    plain = Agent(ScriptedModel([]), tools=[ask_manager], filters=[filters.logging()], checkpointer=sql)
+    new: Any = {"tools": [ask_manager], "filters": [filters.logging()], "on_changed": on_changed}
+    plain = Agent(ScriptedModel([]), checkpointer=sql, **new)
     with pytest.raises(PauseChanged, match="'ask_manager' is no agent any more"):
-        plain.resume("t", approve())
+        plain.resume("t", decision)
+    assert [one.status for one in sql.approvals.list(None, thread="t").items] == ["pending"]
     assert office.chief.resume("t", approve()).answer  # type: ignore[union-attr]
     assert office.did["pay 2"] == 1
 
