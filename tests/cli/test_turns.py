@@ -292,5 +292,5 @@ def test_who_asks_and_how_it_may_be_decided(here: Command, place: Path) -> None:
         f"agent = Agent(model, tools=[inner.as_tool('clerk', 'Pays.')], checkpointer={os.environ['SCALLION_DB']!r})\n"
     )
     done = here("run", "office.py", "pay", "--thread", "t")
-    assert "│ asked within clerk › approval" in done.out
+    assert "│ asked in the agent clerk " in done.out
     assert "paused; once decided (approve|reject ID): scallion resume office.py t" in done.out

@@ -324,3 +324,15 @@ def test_what_has_no_picture() -> None:
     """It is refused by its type alone."""
     with pytest.raises(TypeError, match="str has no picture"):
         to_html("secret")
+
+
+def test_a_card_says_where_it_was_asked() -> None:
+    """Agents are not taken for filters, nor filters for agents; one alone needs no word, one agent does."""
+    assert list(facts(asked()))[2:] == []
+    told = "filters there, the outermost first: retry › approval › usage"
+    assert list(facts(asked(path=("retry", "approval", "usage"))))[2:] == [told]
+    inside = asked(path=("clerk", "teller", "retry", "approval", "usage"), bound={"agents": 2})
+    assert list(facts(inside))[2:] == ["asked in the agent clerk › teller", told]
+    assert list(facts(asked(path=("clerk",), bound={"agents": 1})))[2:] == ["asked in the agent clerk"]
+    node = asked(path=("clerk", "approval"), bound={"depth": 1})
+    assert list(facts(node))[2:] == ["asked within clerk › approval"]

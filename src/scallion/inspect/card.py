@@ -129,13 +129,25 @@ def facts(approval: Approval) -> Iterator[str]:
     yield one_line(f"id {approval.id}")  # not in the title, which a narrow terminal cuts
     verbs = f" · may be decided: {', '.join(approval.allowed)}" if approval.status == "pending" else ""
     yield one_line(f"thread {approval.thread}{verbs}")
-    if len(approval.path) > 1:
-        yield one_line(f"asked within {' › '.join(approval.path)}")
+    yield from _place(approval)
     if approval.requested_by:
         yield one_line(f"asked for by {approval.requested_by}")
     yield from _people(approval)
     if approval.expires_at and approval.status in ("pending", "expired"):
         yield one_line(_time(approval.expires_at, approval))
+
+
+def _place(approval: Approval) -> Iterator[str]:
+    """Where it was asked: the agents, but for the outermost one, and all filters there, where there are several."""
+    deep = approval.bound.get("agents", 0)
+    if approval.bound.get("depth") and not deep:  # in a node of a graph: how many of the names are agents is not kept
+        yield one_line(f"asked within {' › '.join(approval.path)}")
+        return
+    agents, names = approval.path[:deep], approval.path[deep:]
+    if agents:
+        yield one_line(f"asked in the agent {' › '.join(agents)}")
+    if len(names) > 1:
+        yield one_line(f"filters there, the outermost first: {' › '.join(names)}")
 
 
 def _people(approval: Approval) -> Iterator[str]:
