@@ -12,7 +12,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from scallion.approvals.policy import check_span
 from scallion.errors import ConfigurationError
 from scallion.filters.filter import NEEDS_SAVER, Filter
-from scallion.filters.toolset import as_tool, is_same, tool_name
+from scallion.filters.toolset import as_tool, check_schema, is_same, tool_name
 from scallion.loop.state import Limits
 
 INHERIT = "inherit"
@@ -22,7 +22,7 @@ INHERIT = "inherit"
 def as_tools(tools: Sequence[Any], of_filters: Sequence[Any] = ()) -> list[Any]:
     """The tools as `BaseTool`s; dicts (tools that run at the provider) stay as they are. Names must differ.
 
-    A tool that a filter brings counts once, if it is given too or another filter brings it.
+    A tool that a filter brings counts once, if it is given too or another filter brings it. Raises ConfigurationError.
     """
     if not isinstance(tools, Sequence):
         raise ConfigurationError(f"tools is a list of tools, not {type(tools).__name__}: put it into brackets")
@@ -41,6 +41,7 @@ def as_tools(tools: Sequence[Any], of_filters: Sequence[Any] = ()) -> list[Any]:
             if one.name in seen:
                 raise ConfigurationError(f"two tools are named {one.name!r}")
             seen.add(one.name)
+            check_schema(one)
     return made
 
 
