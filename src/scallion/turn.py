@@ -220,7 +220,7 @@ class TurnRunner:
         turn.note_end(messages[-1], messages)
         return Completed(
             messages[-1], list(messages), account["calls"], turn.usage({}), max(turn.attempts, 1),
-            filter_state=account["filters"], thread=turn.here.thread, turn=turn.id,
+            filter_state=self._rules.shown(account["filters"]), thread=turn.here.thread, turn=turn.id,
         )  # fmt: skip
 
     def _hold(self, turn: Turn, run: Run) -> LoopPause:
@@ -245,7 +245,7 @@ class TurnRunner:
             self._commit(turn, run, turn.kept(result))
         # What graphs around keep is without the real values: the caller of an agent alone is given them.
         return (result if turn.inner else run.masks.restored(result)).replace(
-            filter_state=run.states,
+            filter_state=self._rules.shown(run.states),
             attempts=max(turn.attempts, 1),
             usage=turn.usage(result.usage),
             thread=turn.here.thread,

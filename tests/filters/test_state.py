@@ -227,6 +227,24 @@ def test_state_starts_anew_each_turn_unless_its_scope_is_the_thread(drive: Drive
     assert second.filter_state["threads"] == {"n": 220, "names": ["turn", "chat"] * 2}
 
 
+@pytest.mark.parametrize("turns", [True, False])
+def test_what_lasts_is_there_behind_a_turn_of_an_agent_without_the_filter(
+    drive: Drive, any_saver: Any, turns: bool
+) -> None:
+    def count(request: Any, state: Any, next: Any) -> Any:
+        return next(request), {"n": state["n"] + 1}
+
+    def counted(*filters: Filter) -> Any:
+        result, _ = drive(Agent(ScriptedModel(["ok"]), filters=filters, checkpointer=any_saver)).start("Go", thread="t")
+        return {name: state["n"] for name, state in result.filter_state.items()}
+
+    around = in_chain("turn" if turns else "chat", count, init={"n": 0}, scope="thread")
+    short = in_chain("chat", count, init={"n": 0}, name="short")
+    assert counted(around, short) == {"f": 1, "short": 1}
+    assert counted() == {}
+    assert counted(around, short) == {"f": 2, "short": 1}
+
+
 def test_re_entry_keeps_the_state_of_inner_filters(drive: Drive, any_saver: Any) -> None:
     """A turn filter that calls `next` twice sees the loop's filters go on counting."""
 

@@ -46,7 +46,7 @@ FRAGMENTS = [
     "AK" + "IA37XEPNIKWPVTBLY5", "eyJ" + "hbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.6sF9jQefBC655Z", "Authorization: ",
     "Bearer ", "QSSPfWK3WO_WRIPPISi4", "Server=db;Password=s3cret;", "postgresql://bot:pw1@db.example/x", PRIVATE_KEY,
     PRIVATE_KEY[:60], "-----BEGIN ", "RSA PRIVATE KEY-----", "-----END RSA PRIVATE KEY-----",
-    "\nQUJDQUJDQUJDQUJDQUJD", "\\n", "[REDACTED_EMAIL]", "[REDACTED_", "<email_1_rdht>", "<ip_hash:0123456789abcdef>",
+    "\nQUJDQUJDQUJDQUJDQUJD", "\\n", "[REDACTED_EMAIL]", "[REDACTED_", "<email_1_omsd>", "<ip_hash:0123456789abcdef>",
     "****", "@****.com", "**** **** **** 1111", "*.*.*.7", "****:1",
     "[", "]", "<", ">", "*", "the", "x", "é", "看", " ", "  ", "\n", ".", ",", "-", "_", "/", "?",
     "'", '"', "7", "(", ")", "\u200b", "@", ":", "::", "//", ";", "=",

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -200,8 +201,8 @@ class TestTokens:
         post = Post()
 
         def build() -> Agent:
-            first = asks(call("post", to="<email_1_rdht>", body={"also": "<email_1_rdht>, <email_9_rdht>"}))
-            model = ScriptedModel([first] if not models else ["Told <email_1_rdht> and <email_2_rdht>."])
+            first = asks(call("post", to="<email_1_omsd>", body={"also": "<email_1_omsd>, <email_9_omsd>"}))
+            model = ScriptedModel([first] if not models else ["Told <email_1_omsd> and <email_2_sdko>."])
             models.append(model)
             guard = filters.pii("email", "credit_card", strategy="tokenise", key=KEY)
             return Agent(model, tools=post.tools, filters=[filters.approval(default=True), guard], checkpointer=sql)
@@ -209,11 +210,11 @@ class TestTokens:
         models: list[ScriptedModel] = []
         paused, events = drive(build()).start(f"Write to {EMAIL}", thread="t")
         assert isinstance(paused, Paused)
-        assert paused.approvals[0].args["to"] == "<email_1_rdht>"
+        assert paused.approvals[0].args["to"] == "<email_1_omsd>"
         result, more = drive(build()).resume("t", approve())
-        assert post.given == [(EMAIL, {"also": f"{EMAIL}, <email_9_rdht>"})]
-        assert result.messages[2].text == "sent; <email_2_rdht> reads it too"
-        assert result.answer == "Told <email_1_rdht> and <email_2_rdht>."
+        assert post.given == [(EMAIL, {"also": f"{EMAIL}, <email_9_omsd>"})]
+        assert result.messages[2].text == "sent; <email_2_sdko> reads it too"
+        assert result.answer == "Told <email_1_omsd> and <email_2_sdko>."
         assert in_values([*events, *more, result, *(one.calls for one in models)]) == []
         assert in_files(tmp_path) == []
 
@@ -225,7 +226,7 @@ class TestTokens:
         driver.start("two@example.com one@example.com", thread="t")
         driver.start("two@example.com", thread="other")
         texts = [asked[-1].text for asked in model.calls]
-        assert texts[:2] == ["<email_1_rdht>", "<email_2_rdht> <email_1_rdht>"]
+        assert texts[:2] == ["<email_1_pezu>", "<email_2_tkun> <email_1_pezu>"]
         assert re.fullmatch("<email_1_[a-z]{4}>", texts[2])
         assert texts[2] != texts[0]
 
@@ -253,7 +254,7 @@ class TestTokens:
         self, drive: Drive, sql: SQLCheckpointer, tmp_path: Path
     ) -> None:
         """And nothing else has it, not the thread either."""
-        model = ScriptedModel(["Hello <email_1_rdht>!"], chunk_size=2)
+        model = ScriptedModel(["Hello <email_1_omsd>!"], chunk_size=2)
         guard = filters.pii("email", strategy="tokenise", key=KEY, restore=("answer",))
         result, events = drive(Agent(model, filters=[guard], checkpointer=sql)).start(f"I am {EMAIL}", thread="t")
         assert result.answer == f"Hello {EMAIL}!"
@@ -267,7 +268,7 @@ class TestTokens:
         """Nothing of the loop runs any more when the turn goes on."""
         guard = filters.pii("email", strategy="tokenise", key=KEY, restore=("answer",))
         stack = [guard, filters.review_answer()] if guard_first else [filters.review_answer(), guard]
-        driver = drive(Agent(ScriptedModel(["Sent to <email_1_rdht>"], chunk_size=5), filters=stack, checkpointer=sql))
+        driver = drive(Agent(ScriptedModel(["Sent to <email_1_omsd>"], chunk_size=5), filters=stack, checkpointer=sql))
         driver.start(f"I am {EMAIL}", thread="t")
         result, events = driver.resume("t", approve())
         assert result.answer == f"Sent to {EMAIL}"
@@ -277,13 +278,38 @@ class TestTokens:
         """What a person typed is what runs; its record is clean."""
         post = Post()
         guard = filters.pii("email", "credit_card", strategy="tokenise", key=KEY)
-        model = ScriptedModel([asks(call("post", to="<email_1_rdht>")), "Done"])
+        model = ScriptedModel([asks(call("post", to="<email_1_omsd>")), "Done"])
         agent = Agent(model, tools=post.tools, filters=[filters.approval(default=True), guard], checkpointer=sql)
         driver = drive(agent)
         driver.start("Write", thread="t")
         result, _ = driver.resume("t", edit({"to": CALLED}))
         assert post.given[0][0] == CALLED
         assert in_values([result.tool_calls, result.messages]) == []
+
+
+@pytest.mark.parametrize("again", ["edited", "deleted", "renamed guard", "another program"])
+def test_a_token_never_stands_for_somebody_else(sql: SQLCheckpointer, again: str) -> None:
+    """Whatever became of what the thread remembers: a rule, a cached answer or a message may have the token still."""
+
+    def agent(*guards: Any) -> Agent:
+        return Agent(ScriptedModel(["ok", "ok", "ok"]), filters=guards, checkpointer=sql)
+
+    guard = partial(filters.pii, "email", strategy="tokenise", key=KEY)
+    session = agent(guard()).session("t")
+    first = session.send("ana@example.com").messages[0].text
+    if again == "edited":
+        session.edit_message(session.messages[0].id, "bob@example.com")
+    else:
+        if again == "deleted":
+            session.delete()
+        if again == "another program":
+            agent().session("t").send("hello")
+        agent(guard(name="other" if again == "renamed guard" else "pii")).session("t").send("bob@example.com")
+    second = session.messages[-2].text
+    assert re.fullmatch("<email_[12]_[a-z]{4}>", second)
+    assert second != first
+    if again == "another program":
+        assert session.send("ana@example.com").messages[-2].text == first
 
 
 def test_tokens_need_their_key(tmp_path: Path) -> None:
@@ -296,7 +322,7 @@ def test_tokens_need_their_key(tmp_path: Path) -> None:
         database = f"sqlite:///{tmp_path / 'agent.db'}"
         return Agent(ScriptedModel(replies), tools=post.tools, filters=[gate, guard], checkpointer=database)
 
-    build(asks(call("post", to="<email_1_rdht>")), key=KEY).invoke(f"Write to {EMAIL}", thread="t")
+    build(asks(call("post", to="<email_1_omsd>")), key=KEY).invoke(f"Write to {EMAIL}", thread="t")
     with pytest.raises(WrongKey) as caught:
         build(key=KEY + "!").resume("t", approve())
     assert in_error(caught.value) == []
@@ -335,7 +361,7 @@ def test_what_a_person_answers_is_clean_in_the_thread(drive: Drive, sql: SQLChec
 def test_what_waits_for_its_turn_is_clean_too(drive: Drive, sql: SQLCheckpointer, tmp_path: Path) -> None:
     """Messages that are queued behind a pause; what is to be a token becomes one when its turn comes."""
     post = Post()
-    model = ScriptedModel([asks(call("post", to="x")), "Sent.", "Hello <email_1_rdht>."])
+    model = ScriptedModel([asks(call("post", to="x")), "Sent.", "Hello <email_1_sdko>."])
     guard = filters.pii("credit_card", email="tokenise", key=KEY)
     approval = filters.approval(default=True)
     options = {"checkpointer": sql, "on_message_while_paused": "queue"}
@@ -346,7 +372,7 @@ def test_what_waits_for_its_turn_is_clean_too(drive: Drive, sql: SQLCheckpointer
     assert waiting.queued == 1
     assert in_files(tmp_path) == []
     driver.resume("t", approve())
-    assert model.calls[-1][-1].text == "I am <email_2_rdht>, [REDACTED_CREDIT_CARD]"
+    assert model.calls[-1][-1].text == "I am <email_2_omsd>, [REDACTED_CREDIT_CARD]"
     assert in_files(tmp_path) == []
 
 

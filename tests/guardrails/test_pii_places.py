@@ -152,7 +152,7 @@ def test_a_token_of_another_thread_stands_for_nothing() -> None:
     pays = lambda asked: asks(call("pay", "c2", to=asked[-1].text.split()[0]))  # noqa: E731
     agent = guarded(asks_clerk, pays, "Done.", tools=[clerk, pay])
     result = agent.invoke("ana@example.com, zoe@example.com", thread="t")
-    assert result.messages[0].text == "<email_1_rdht>, <email_2_rdht>"
+    assert result.messages[0].text == "<email_1_vcwk>, <email_2_hkrq>"
     assert re.fullmatch("<email_1_[a-z]{4}>", paid[0])
 
 

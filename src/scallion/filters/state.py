@@ -24,8 +24,16 @@ class StateRules:
         self._lasting = frozenset(one.name for one in filters if one.scope == "thread")
 
     def start(self, states: Mapping[str, Any] | None = None) -> States:
-        """The states of a new turn: fresh ones, but for filters whose scope is the thread."""
-        return self._whole({name: dict(state) for name, state in (states or {}).items() if name in self._lasting})
+        """The states of a new turn: fresh ones, but for filters whose scope is the thread.
+
+        What filters keep that are not here now, as for a turn of another program, is there for them when they are back.
+        """
+        kept = {name for name in states or {} if name in self._lasting or name not in self._init}
+        return self._whole({name: dict(state) for name, state in (states or {}).items() if name in kept})
+
+    def shown(self, states: States) -> States:
+        """Those of the filters that are here."""
+        return {name: state for name, state in states.items() if name in self._init}
 
     def fold(self, states: States, updates: Iterable[Update]) -> States:
         """`states`, made whole, with the updates applied in order; the argument is not changed."""

@@ -13,7 +13,7 @@ from scallion.pii.emails import LOCAL
 from scallion.pii.rules import Finding, Rule
 
 Tokens = Callable[[str, str], str]
-"""`tokens(type, value)`: the text that stands for the value, such as `<email_1_rdht>`."""
+"""`tokens(type, value)`: the text that stands for the value, such as `<email_1_omsd>`."""
 HASH_DIGITS = 16
 MASKS = {
     "credit_card": r"(?:\*{12}|\*{4}(?P<apart>[ -])\*{4}(?P=apart)\*{4}(?P=apart))\d{4}(?![0-9A-Za-z_])",

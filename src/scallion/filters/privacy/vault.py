@@ -15,7 +15,11 @@ from typing import Any
 from scallion.errors import ConfigurationError, WrongKey
 
 TOKEN = re.compile(r"<([A-Za-z][A-Za-z0-9_]*)_([1-9][0-9]{0,8})_[a-z]{4}>")
-"""Its type, its number, and the mark of its thread: a token of another one stands for nothing."""
+"""Its type, its number, and the mark of its thread and its value.
+
+A token of another thread stands for nothing, and no other value has the same one, whatever became of the numbers: a
+thread may be rewound, or deleted and begun again, and a rule or a cached answer from before is not about somebody else.
+"""
 SEALED = re.compile(r"<([A-Za-z][A-Za-z0-9_]*)_sealed:([A-Za-z0-9_-]+)>")
 """What waits for its turn: no token can be given before."""
 NONCE = 12
@@ -55,7 +59,7 @@ def begun(key: bytes, state: Any, thread: str | None) -> None:
     A fork keeps the salt, which what it took over is sealed with, and has a mark of its own.
     """
     salt = state.get("salt") or (_digest(key, thread).hex() if thread else os.urandom(16).hex())
-    mark = "".join(chr(ord("a") + one % 26) for one in _digest(key, f"{salt} {thread}")[:4])
+    mark = _digest(key, f"{salt} {thread}").hex()
     if (salt, mark) != (state.get("salt"), state.get("mark")):
         state.update(salt=salt, mark=mark)
 
@@ -85,7 +89,8 @@ class Vault:
             return found
         number = self._last.get(kind, self._first(kind)) + self._step
         self._last[kind] = number
-        token = f"<{kind}_{number}_{self._state['mark']}>"
+        mark = _digest(self._key, f"{self._state['mark']} {kind}:{value}")[:4]
+        token = f"<{kind}_{number}_{''.join(chr(ord('a') + one % 26) for one in mark)}>"
         known[token] = value
         self._tokens[f"{kind}:{value}"] = token
         self._new[token] = _seal(self._cipher(), value, token)
