@@ -85,6 +85,20 @@ def test_what_became_of_a_pause(approval: object, told: str) -> None:
     assert line.split("?", 1)[1].strip().startswith(told)
 
 
+def test_a_question_that_stays_open_over_a_resume_stands_once() -> None:
+    """Behind the part that asked it; one that goes on to wait for it says how many."""
+    about = [asked(), asked(id="a2")]
+    parts = [
+        Part(BEGAN, 0.1, "paused", asked=("a1", "a2")),
+        Part(BEGAN, 0.1, "paused", asked=("a2",), answered=("a1",)),
+        Part(BEGAN, 0.1, "completed", answered=("a2",)),
+    ]
+    told = to_text(Trace("t", "x", parts, about)).splitlines()[2:]
+    assert [line.strip()[0] for line in told] == list("▸??▸▸")
+    assert ["still open" in line for line in told] == [False, False, False, True, False]
+    assert "paused · 1 still open" in told[3]
+
+
 def test_a_layer_that_blocked() -> None:
     """It is told in the colour of what went wrong; one that answered itself in that of what was changed."""
     for action, tone in (("deny_by_rule", "bad"), ("short_circuit", "changed")):

@@ -53,13 +53,16 @@ class _Left:
 
 
 def rows(trace: Trace, bounds: Bounds = BOUNDS) -> list[Row]:
-    """A row for each part of the turn, with what happened in it inside, and what people were asked behind it."""
+    """A row for each part of the turn, with what happened in it inside, and behind it what people were first asked."""
     asked = {one.id: one for one in trace.approvals}
     left = _Left(bounds.spans)
     found: list[Row] = []
+    shown: set[str] = set()
     for number, part in enumerate(trace.parts, 1):
-        found.append(_part(number, part, left))
-        found += [_asked(id, asked.get(id)) for id in part.asked]
+        new = [id for id in part.asked if id not in shown]  # what a resume left undecided is asked again with the part
+        shown.update(new)
+        found.append(_part(number, part, left, len(part.asked) - len(new)))
+        found += [_asked(id, asked.get(id)) for id in new]
     return found
 
 
@@ -76,7 +79,7 @@ def totals(trace: Trace) -> list[str]:
     return told + ([count(waits, "pause")] if (waits := sum(bool(part.asked) for part in trace.parts)) else [])
 
 
-def _part(number: int, part: Part, left: _Left) -> Row:
+def _part(number: int, part: Part, left: _Left, still: int) -> Row:
     began, before = [moment(part.began_at)], left.omitted
     inside = _spans(part.spans, part.seconds, left)
     if missing := left.omitted - before:
@@ -84,6 +87,7 @@ def _part(number: int, part: Part, left: _Left) -> Row:
     if part.omitted:
         inside.append(Row("note", f"{count(part.omitted, 'span')} not recorded"))
     ended = [part.status, *([part.error] if part.error else [])]
+    ended += [f"{still} still open"] if still else []
     tone: Mapping[str, Tone] = {"completed": "good", "paused": "waiting", "failed": "bad", "cancelled": "bad"}
     return Row("part", f"part {number}", [*began, *ended], tone[part.status], 0.0, 1.0, part.seconds, inside)
 
