@@ -54,7 +54,7 @@ def _row(one: Entry) -> Sequence[str]:
 @click.option("--after", metavar="HEAD", help="The rows behind this head only, as a file or `verify` gave it.")
 @database_option
 def export(file: Any, after: str | None) -> None:
-    """Write the audit as JSON lines, which `audit verify FILE` checks without a database."""
+    """Write the audit as JSON lines. `audit verify FILE` checks them without a database."""
     from scallion.inbox import Inbox
 
     with Inbox(database(), **place()) as inbox:
@@ -68,7 +68,7 @@ def export(file: Any, after: str | None) -> None:
 @database_option
 @json_option
 def verify(files: Sequence[Any], since: str | None, as_json: bool) -> int:
-    """Check that no row was changed, taken out, put in or moved: of the database, or of exported files.
+    """Check the chain of the database, or of exported files. No row may have been changed, taken out, put in or moved.
 
     Of several files each has to go on where the one before it ends. Exit status 1: something does not fit.
     """

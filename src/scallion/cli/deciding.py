@@ -22,11 +22,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 thread_option = click.option("--thread", metavar="THREAD", help="Whose approval, where a copied thread has it too.")
 
 
+RECORDED = "The decision is recorded; `scallion resume` goes on with it."
+
+
 def _deciding(function: F) -> F:
     return click.argument("id")(thread_option(database_option(by_option(json_option(function)))))
 
 
-@click.command()
+@click.command(epilog=RECORDED)
 @_deciding
 @standing_options
 def approve(id: str, thread: str | None, by: str, as_json: bool, **kept: bool) -> None:
@@ -37,7 +40,7 @@ def approve(id: str, thread: str | None, by: str, as_json: bool, **kept: bool) -
     _decide(id, thread, lambda approval: Decision("approve"), by, as_json, standing("allow", **kept))
 
 
-@click.command()
+@click.command(epilog=RECORDED)
 @_deciding
 @click.argument("reason", required=False)
 @click.option("-m", "--message", metavar="REASON", help="The same as REASON.")
@@ -53,7 +56,7 @@ def reject(
     _decide(id, thread, lambda approval: decision, by, as_json, standing("deny", **kept))
 
 
-@click.command()
+@click.command(epilog=RECORDED)
 @_deciding
 @click.argument("message", required=False)
 @click.option("-m", "--message", "option", metavar="MESSAGE", help="The same as MESSAGE.")
@@ -85,7 +88,7 @@ def respond(
     _decide(id, thread, lambda _: Decision("respond", message=given), by, as_json)
 
 
-@click.command()
+@click.command(epilog=RECORDED)
 @_deciding
 @click.argument("result", default="done")
 def happened(id: str, thread: str | None, by: str, as_json: bool, result: str) -> None:
@@ -93,21 +96,21 @@ def happened(id: str, thread: str | None, by: str, as_json: bool, result: str) -
     _decide(id, thread, lambda approval: Decision("happened", message=result), by, as_json)
 
 
-@click.command()
+@click.command(epilog=RECORDED)
 @_deciding
 def rerun(id: str, thread: str | None, by: str, as_json: bool) -> None:
     """Run a call again that did not take effect, or that failed for something that is mended now."""
     _decide(id, thread, lambda approval: Decision("rerun"), by, as_json)
 
 
-@click.command()
+@click.command(epilog=RECORDED)
 @_deciding
 def stop(id: str, thread: str | None, by: str, as_json: bool) -> None:
     """Leave the call alone and end its turn with an error."""
     _decide(id, thread, lambda approval: Decision("stop"), by, as_json)
 
 
-@click.command()
+@click.command(epilog=RECORDED)
 @_deciding
 @click.option("--args", "whole", metavar="JSON", help="The whole new arguments; - reads them from standard input.")
 @click.option("--set", "changes", metavar="KEY=VALUE", multiple=True, help="Change one argument; may be repeated.")

@@ -78,7 +78,7 @@ def _where(one: Rule) -> str:
 def add(
     tool: str, deny: bool, args: str | None, pattern: str | None, expires_in: Any, as_json: bool, **where: Any
 ) -> None:
-    """Allow calls of TOOL, or deny them, wherever a gate would ask a person about them."""
+    """Allow calls of TOOL without asking, or deny them. It is for calls that a gate would ask a person about."""
     from scallion.inbox import Inbox
 
     said: dict[str, Any] = {"args": _parsed(args, "--args"), "pattern": _parsed(pattern, "--pattern")}

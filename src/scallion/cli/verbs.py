@@ -21,7 +21,7 @@ VERBS = {
     "respond": ("deciding", "Answer a question, or answer in place of a tool."),
     "happened": ("deciding", "Say that a call of unknown outcome took effect, and what it gave."),
     "rerun": ("deciding", "Run a call again whose outcome is unknown, or that failed."),
-    "stop": ("deciding", "Leave such a call alone, and end its turn."),
+    "stop": ("deciding", "Leave a call of unknown outcome alone, and end its turn."),
     "withdraw": ("deciding", "Take back a decision that was not used yet."),
     "sweep": ("sweep", "End what has expired, and escalate what is to be."),
     "sessions": ("listing", "List the threads."),

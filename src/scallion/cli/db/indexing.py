@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @click.option("--all", "all_of_it", is_flag=True, help="Read every thread again, also those that seem to be indexed.")
 @opened
 def index(database: Database, all_of_it: bool) -> None:
-    """Have searches find all that was said by now, which they would do first themselves.
+    """Have searches find all that was said by now. They would do that first themselves.
 
     It may be interrupted, and run beside all else. With --all after an upgrade during which programs of the version
     before were still writing.

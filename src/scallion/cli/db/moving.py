@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def import_langgraph(
     database: Database, source: str, threads: Sequence[str], metadata_keys: str, dry_run: bool
 ) -> None:
-    """Store the threads that a LangGraph saver keeps at URL, with their history and what is open.
+    """Store the threads that a LangGraph saver keeps. With their history and what is open.
 
     URL is the file of a SqliteSaver, or a PostgresSaver's database. Nothing is changed there. Threads that exist here
     are left alone, so that it may be run again at any time. One line is printed for each thread that was stored.

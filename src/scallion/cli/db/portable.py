@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 )
 @opened
 def export(database: Database, thread: str, file: TextIO) -> None:
-    """Write THREAD, with its history and its approvals, as JSON lines that `import` reads. They are not encrypted."""
+    """Write THREAD as JSON lines that `import` reads. With its history and approvals; the lines are not encrypted."""
     from scallion.sql.views import Sessions
 
     for line in Sessions(database).export(thread):
@@ -33,7 +33,7 @@ def export(database: Database, thread: str, file: TextIO) -> None:
 @click.option("--as", "thread", metavar="THREAD", help="The thread's new name (default: the one it had).")
 @made
 def load(database: Database, file: Iterable[str], thread: str | None) -> None:
-    """Store the thread that `export` wrote to FILE (- is standard input); one that exists is not touched."""
+    """Store the thread that `export` wrote to FILE. - is standard input; a thread that exists is not touched."""
     from scallion.sql.views import Sessions
 
     database.setup(upgrade=database.is_sqlite)

@@ -53,7 +53,7 @@ class Age(click.ParamType):  # type: ignore[type-arg]
 @click.option("--dry-run", is_flag=True, help="Only tell which threads they are.")
 @opened
 def prune(database: Database, age: timedelta, keep_pending: bool, delete: bool, dry_run: bool) -> None:
-    """Drop the old checkpoints of threads that rest; a thread that runs, or was interrupted, is left alone."""
+    """Drop the old checkpoints of threads that rest. A thread that runs, or was interrupted, is left alone."""
     statuses = ("idle", "failed") if keep_pending else ("idle", "failed", "paused")
     count = 0
     for thread in _pruned(database, age, statuses, delete=delete, dry_run=dry_run):

@@ -34,7 +34,7 @@ def upgrade(database: Database, sql: bool, since: str | None) -> None:
 @click.command()
 @opened
 def check(database: Database) -> None:
-    """Tell whether the schema fits this program; exit status 1 if not."""
+    """Tell whether the schema fits this program. Exit status 1 if not."""
     from scallion.sql import schema
 
     database.setup(upgrade=False)
@@ -53,7 +53,7 @@ def current(database: Database) -> None:
 @click.argument("revision", default="head")
 @opened
 def stamp(database: Database, revision: str) -> None:
-    """Write down that the schema is at REVISION, without changing a table."""
+    """Write down that the schema is at REVISION. No table is changed."""
     database.stamp(revision)
     now = database.revision()
     click.echo(f"the schema is marked as {now}" if now else "the database is marked as one without a schema")
