@@ -17,6 +17,8 @@ from scallion import Agent, Completed, Paused, SQLCheckpointer, approve, edit, f
 from scallion.inspect import to_html, to_text
 from scallion.inspect.card import facts
 from scallion.inspect.graph import way
+from scallion.session import Difference
+from scallion.session.turns import Turn
 from scallion.testing import ScriptedModel
 from scallion.tracing import Trace
 from scallion.values import Vote
@@ -336,3 +338,16 @@ def test_a_card_says_where_it_was_asked() -> None:
     assert list(facts(asked(path=("clerk",), bound={"agents": 1})))[2:] == ["asked in the agent clerk"]
     node = asked(path=("clerk", "approval"), bound={"depth": 1})
     assert list(facts(node))[2:] == ["asked within clerk › approval"]
+
+
+def test_parts_and_calls_of_one_message_that_are_left_out_are_counted() -> None:
+    """In the picture and in the text; the same for the result of a call and for what a turn asked."""
+    parts = [{"type": "text", "text": f"part {n}"} for n in range(70)]
+    calls = [{"name": "look", "args": {}, "id": f"c{n}"} for n in range(90)]
+    ai, result = AIMessage(parts, tool_calls=calls), ToolMessage(parts[:53], tool_call_id="c0")
+    html = to_html(Completed(AIMessage("x"), [ai, result]))
+    assert [f"{n} not shown" in html for n in ("20 parts", "3 parts", "40 calls")] == [True, True, True]
+    asking = tuple(asked(str(n)) for n in range(22))
+    turn = Turn("u", "t", "completed", (), [ai], asking, None, BEGAN, BEGAN, "x")
+    assert [f"{n} not shown" in to_text(turn) for n in ("70 calls", "2 approvals")] == [True, True]
+    assert "5 states not shown" in to_html(Difference([], (None, None), {f"s{n}": (1, 2) for n in range(55)}))

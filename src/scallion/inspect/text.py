@@ -69,8 +69,9 @@ def _talk(messages: Sequence[Any]) -> Iterator[str]:
 
 def message_lines(data: Mapping[str, Any]) -> Iterator[str]:
     """A message under its speaker."""
-    calls = (f"calls {short(call_line(call), LINE)}" for call in data["tool_calls"][: SMALL.items])
-    said = [*_cut(text_of(data["content"]).strip()), *calls]
+    made = data["tool_calls"]
+    calls = (f"calls {short(call_line(call), LINE)}" for call in made[: SMALL.items])
+    said = [*_cut(text_of(data["content"]).strip()), *calls, *_more(len(made) - SMALL.items, "call")]
     yield from (f"{speaker(data)}: {line}" for line in said or [""])
 
 
@@ -80,6 +81,7 @@ def _turn(one: Any) -> Iterator[str]:
     yield from (f"  {line}" for line in _talk(one.messages))
     for asked in one.approvals[: SMALL.items]:
         yield f"  {one_line(f'asked {heading(asked)}: {outcome_line(asked) or asked.status}')}"
+    yield from (f"  {note}" for note in _more(len(one.approvals) - SMALL.items, "approval"))
 
 
 def _session(one: Talk) -> Iterator[str]:

@@ -157,3 +157,5 @@ def _states(one: Any, bounds: Bounds) -> Iterator[Markup]:
     for name, (a, b) in named[: bounds.items]:
         cells = (tag("td", tag("p", name, cls="caption"), code(as_json(value), bounds)) for value in (a, b))
         yield tag("tr", join(cells))
+    if left := more(len(named) - bounds.items, "state"):
+        yield tag("tr", tag("td", left, colspan=2))

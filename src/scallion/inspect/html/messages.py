@@ -10,7 +10,7 @@ from scallion.inspect.calls import answers
 from scallion.inspect.conversation import Block, blocks_of, message_data, text_of
 from scallion.inspect.escape import one_line
 from scallion.inspect.figures import count
-from scallion.inspect.html.markup import Markup, tag
+from scallion.inspect.html.markup import Markup, join, tag
 from scallion.inspect.html.pieces import badge, folded, json_of, left_out, more, said
 
 PREVIEW = 80
@@ -58,7 +58,7 @@ def message(
     return tag(
         "article",
         tag("div", _speaker(data), cls="who"),
-        body or [_block(one, bounds) for one in blocks_of(data["content"])[: bounds.items]],
+        body or _blocks(data["content"], bounds),
         drawn,
         more(len(calls) - len(drawn), "call"),
         cls=f"msg {'by-' + data['role'] if data['role'] in SPOKEN else ''} {cls}",
@@ -71,6 +71,12 @@ def _speaker(data: Data) -> Iterator[Any]:
         yield tag("span", f" {data['name']}", cls="dim")
     if data["status"] == "error":
         yield badge("error")
+
+
+def _blocks(content: Any, bounds: Bounds) -> Markup:
+    found = blocks_of(content)
+    shown = [_block(one, bounds) for one in found[: bounds.items]]
+    return join(shown, more(len(found) - len(shown), "part"))
 
 
 def _block(block: Block, bounds: Bounds) -> Markup:
@@ -109,7 +115,7 @@ def _result(result: Data | None, bounds: Bounds) -> Iterator[Markup]:
     if result is None:
         yield tag("p", "there is none yet", cls="note")
     else:
-        yield from (_block(one, bounds) for one in blocks_of(result["content"])[: bounds.items])
+        yield _blocks(result["content"], bounds)
 
 
 def _arguments(args: Any) -> str:
