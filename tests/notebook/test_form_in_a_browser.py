@@ -83,3 +83,46 @@ def test_null_that_is_made_a_value(page: Any, edit: Edit, kind: dict[str, Any], 
 
     made, wrong = edit(schema, {"a": None}, give)
     assert (wrong if made is None else made.args) == ({"/a": left} if isinstance(left, str) else left)
+
+
+def test_every_control_has_a_name(page: Any, edit: Edit) -> None:
+    """Those of items, which no label stands in front of, too; items are numbered as they stand, and groups are told."""
+    parts = {"type": "object", "properties": {"to": {"type": "string", "description": "Whom."}}}
+    lists = {"type": "array", "items": {"type": "array", "items": {"type": "string"}}}
+    schema = {
+        "type": "object",
+        "properties": {"tags": {"type": "array", "items": {"anyOf": [{"type": "string"}, {"type": "null"}]}}}
+        | {"mails": {"type": "array", "items": parts}, "rows": lists, "is it": {}},
+    }
+    seen: list[str] = []
+
+    def look(page: Any) -> None:
+        page.get_by_role("button", name="Remove tags 1", exact=True).click()
+        page.get_by_label("tags 1", exact=True).fill("z")
+        page.get_by_role("button", name="Add to rows 1", exact=True).click()
+        page.get_by_label("rows 1 2", exact=True).fill("q")
+        seen.append(page.locator(".scallion-panel form").aria_snapshot())
+        seen.append(page.get_by_label("to", exact=True).evaluate("(one) => one.ariaDescribedByElements[0].textContent"))
+
+    made, _ = edit(schema, {"tags": ["a", "b"], "mails": [{"to": "x"}], "rows": [["p"]], "is it": 1}, look)
+    assert made is not None
+    assert made.args == {"tags": ["z"], "mails": [{"to": "x"}], "rows": [["p", "q"]], "is it": 1}
+    tree, told = seen
+    assert told == "Whom."
+    assert not [line for line in tree.splitlines() if line.strip() in ("- textbox", "- combobox", "- group", "- button")]
+    for one in ('group "mails 1"', 'combobox "tags 1: given or not"', 'button "Remove rows 1 2"', 'button "Add to tags"'):
+        assert one in tree
+
+
+def test_a_control_that_is_gone_leaves_the_cursor_near(page: Any, edit: Edit) -> None:
+    """On the button that adds to the list, and on the first button of the card: never nowhere."""
+    schema = {"type": "object", "properties": {"tags": {"type": "array", "items": {"type": "string"}}}}
+
+    def leave(page: Any) -> None:
+        page.get_by_role("button", name="Remove tags 1", exact=True).click()
+        assert page.evaluate("document.activeElement.textContent") == "Add"
+        page.get_by_role("button", name="Back").click()
+        assert page.evaluate("document.activeElement.textContent") == "Edit"
+        page.get_by_role("button", name="Edit").click()
+
+    assert edit(schema, {"tags": ["a"]}, leave)[0] is not None

@@ -28,24 +28,31 @@ function h(name, attributes, ...inside) {
 const pointer = (path) => path.map((one) => "/" + String(one).replaceAll("~", "~0").replaceAll("/", "~1")).join("");
 
 // A form. `read(path)` gives what is filled in, as filled.py reads it, and remembers the path for what is wrong with it.
+// `call(name)` gives a field its name for those who hear it: an item of a list has no label, and another number later.
 
-function field(made) {
+function field(made, named = made.label) {
   const id = `scallion-field-${++counted}`;
   const body = made.kind === "object" ? object(made) : made.kind === "array" ? array(made) : leaf(made, id);
   const wrong = h("div", { class: "scallion-wrong", role: "alert", id: `${id}-wrong` });
   const modes = made.modes.length > 1 ? choice(made.modes.map((one) => MODES[one]), made.modes.indexOf(made.mode)) : null;
   const mode = () => (modes ? made.modes[modes.selectedIndex] : "value");
-  modes?.setAttribute("aria-label", `${made.label}: given or not`);
   modes?.setAttribute("class", "scallion-mode");
   modes?.addEventListener("change", () => { body.node.hidden = mode() !== "value"; });
   body.node.hidden = mode() !== "value";
-  body.input?.setAttribute("aria-describedby", wrong.id);
   const label = made.label ? h("label", { for: body.input ? id : null }, made.label) : null;
-  const told = made.told ? h("small", {}, made.told) : null;
+  const told = made.told ? h("small", { id: `${id}-told` }, made.told) : null;
+  (body.input ?? body.node).setAttribute("aria-describedby", [told?.id, wrong.id].filter(Boolean).join(" "));
   const node = h("div", { class: `scallion-field scallion-${made.kind}` }, h("div", {}, label, modes, told), body.node, wrong);
+  const call = (name) => {
+    if (!label || !body.input) (body.input ?? body.node).setAttribute("aria-label", name);
+    modes?.setAttribute("aria-label", `${name}: given or not`);
+    body.call?.(name);
+  };
+  call(named);
   let at = null;
   return {
     node,
+    call,
     read(path) {
       at = pointer(path);
       return mode() === "value" ? body.read(path) : { mode: mode() };
@@ -87,7 +94,7 @@ function leaf(made, id) {
 function object(made) {
   const members = made.fields.map(([name, one]) => [name, field(one)]);
   return {
-    node: h("div", { class: "scallion-inside" }, ...members.map(([, one]) => one.node)),
+    node: h("div", { class: "scallion-inside", role: "group" }, ...members.map(([, one]) => one.node)),
     read: (path) => ({ fields: Object.fromEntries(members.map(([name, one]) => [name, one.read([...path, name])])) }),
     show: (problems) => members.flatMap(([, one]) => one.show(problems)),
   };
@@ -95,18 +102,29 @@ function object(made) {
 
 function array(made) {
   let rows = [];
+  let called = made.label;
   const list = h("div", {});
+  const more = h("button", { type: "button", onclick: () => { add(made.item, null); call(called); } }, "Add");
   const add = (one, from) => {
     const row = { from, field: field(one) };
-    const gone = () => { rows = rows.filter((other) => other !== row); row.node.remove(); };
-    row.node = h("div", { class: "scallion-row" }, row.field.node, h("button", { type: "button", onclick: gone }, "Remove"));
+    const gone = () => { rows = rows.filter((other) => other !== row); row.node.remove(); call(called); more.focus(); };
+    row.button = h("button", { type: "button", onclick: gone }, "Remove");
+    row.node = h("div", { class: "scallion-row" }, row.field.node, row.button);
     rows.push(row);
     list.append(row.node);
   };
+  const call = (name) => {
+    called = name;
+    more.setAttribute("aria-label", `Add to ${name}`);
+    rows.forEach((row, n) => {
+      row.field.call(`${name} ${n + 1}`);
+      row.button.setAttribute("aria-label", `Remove ${name} ${n + 1}`);
+    });
+  };
   made.items.forEach(add);
-  const more = h("button", { type: "button", onclick: () => add(made.item, null) }, "Add");
   return {
-    node: h("div", { class: "scallion-inside" }, list, more),
+    node: h("div", { class: "scallion-inside", role: "group" }, list, more),
+    call,
     read: (path) => ({ items: rows.map((row, n) => ({ from: row.from, node: row.field.read([...path, n]) })) }),
     show: (problems) => rows.flatMap((row) => row.field.show(problems)),
   };
@@ -131,12 +149,17 @@ function card(part, send) {
     busy(true);
     send({ do: "decide", key: part.key, seen: part.seen, kind, nonce, ...more });
   };
-  const close = () => { form = null; inside.replaceChildren(); buttons.hidden = false; };
+  const close = () => {
+    form = null;
+    inside.replaceChildren();
+    buttons.hidden = false;
+    buttons.querySelector("button")?.focus();
+  };
   const open = (kind) => {
     if (!(kind in SENDS)) return decide(kind, {});
     const made = shown.forms[kind];
     const text = made ? null : h("textarea", { rows: 2, "aria-label": ASKS[kind], placeholder: ASKS[kind] });
-    form = made ? field(made) : null;
+    form = made ? field(made, kind === "edit" ? "arguments" : "answer") : null;
     const submit = (event) => {
       event.preventDefault();
       decide(kind, form ? { filled: form.read([]) } : { text: text.value });
