@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from scallion.bridge import call
 from scallion.course import new_turn_id
+from scallion.elsewhere import refuse_message
 from scallion.errors import NotPaused, StorageError, ThreadBusy
 from scallion.holding import holding, key, running
 from scallion.loop.invocation import Cancelled, Invocation
@@ -55,6 +56,7 @@ class Cancelling:
     def _end(self, config: dict[str, Any], thread: str, text: str) -> bool:
         head = self._threads.whole(config)
         if not head.open and not head.marker:
+            refuse_message(self._saver, thread)
             return False
         self._threads.close(config, thread, head, text, "cancelled")
         return True

@@ -153,15 +153,17 @@ class ThreadBusy(ThreadError):
 class ThreadPaused(ThreadError):
     """A new message came while approvals are open."""
 
-    def __init__(self, thread: str, approvals: Sequence[Approval] = ()) -> None:
+    def __init__(
+        self,
+        thread: str,
+        approvals: Sequence[Approval] = (),
+        way: str = 'resume it, or build the Agent with on_message_while_paused="supersede"',
+    ) -> None:
         self.approvals = list(approvals)
         waiting = sum(one.status != "decided" for one in self.approvals)
         is_decided = bool(self.approvals) and not waiting
         state = "is decided, and has not gone on since" if is_decided else f"waits for {waiting} decision(s)"
-        super().__init__(
-            thread,
-            f'thread {thread!r} {state}: resume it, or build the Agent with on_message_while_paused="supersede"',
-        )
+        super().__init__(thread, f"thread {thread!r} {state}: {way}")
 
 
 class NotPaused(ThreadError):

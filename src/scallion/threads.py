@@ -19,6 +19,7 @@ from scallion.approvals.questions import answers as question_answers
 from scallion.approvals.questions import questions
 from scallion.bridge import call
 from scallion.course import LoopPause, Resumption
+from scallion.elsewhere import refuse_message, refuse_resume
 from scallion.errors import ConfigurationError, NotPaused, PauseChanged, ThreadError, ThreadPaused
 from scallion.filters.effects import recorded
 from scallion.filters.environment import failure
@@ -149,9 +150,8 @@ class Threads:
                 raise ThreadPaused(thread, approvals)
             self.judge(given, invocation())
             return self.close(config, thread, head, SUPERSEDED, None)
-        if head.open:
-            return self.close(config, thread, head, UNKNOWN_OUTCOME, None)
-        return head
+        refuse_message(self._saver, thread)
+        return self.close(config, thread, head, UNKNOWN_OUTCOME, None) if head.open else head
 
     def check_owner(self, thread: str, owner: str | None) -> None:
         """Raise ThreadError where the thread is another owner's; a saver without an index does not know.
@@ -283,7 +283,7 @@ class Threads:
             if not head.values and not head.open:
                 raise NotPaused(thread, f"there is no thread {thread!r}")
             if not head.open and not head.marker:
-                raise NotPaused(thread)
+                refuse_resume(self._saver, thread)
             if decisions is not None and self.ledger is not None:
                 failed = call(self._saver.status, self._saver.astatus, thread) == "failed"
                 addressed(decisions, [], self.ledger, thread, failed=failed)

@@ -12,6 +12,7 @@ from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command
+from modes import Drive
 from nested.offices import Office, release
 from nested.runs import Run
 from scenes import asks, call, heard
@@ -20,7 +21,10 @@ from scallion import (
     Agent,
     ConfigurationError,
     InvalidDecision,
+    NotPaused,
     SQLCheckpointer,
+    ThreadError,
+    ThreadPaused,
     approve,
     around_tool,
     around_turn,
@@ -103,6 +107,45 @@ def test_a_message_supersedes_what_waits(sql: Any, run: Run) -> None:
         ("tool", "paid 4"),
         ("ai", "done: paid 4"),
     ]
+
+
+def test_what_the_graph_asks_is_its_own(sql: Any, run: Run, drive: Drive) -> None:
+    """The agent neither goes on with it nor drops it, whatever is sent to it."""
+    office = Office(sql, own=sql)
+    graph, driver = office.accountant.as_graph(), drive(office.accountant)
+    run(graph, {"messages": [("user", "pay 3")]})
+    asked = sql.approvals.list(thread="t").items
+    with pytest.raises(ThreadPaused, match="as_graph") as refused:
+        driver.start("something else", thread="t")
+    assert refused.value.approvals == asked
+    with pytest.raises(NotPaused, match="as_graph"):
+        driver.resume("t", approve())
+    with pytest.raises(ThreadPaused, match="as_graph"):
+        office.accountant.cancel("t")
+    assert sql.approvals.list(thread="t").items == asked
+    assert heard(run(graph, sql_approved(sql))["messages"])[-1] == ("ai", "done: paid 3")
+    assert driver.start("pay 4", thread="t")[0].approvals
+
+
+def test_what_the_agent_asks_is_its_own(sql: Any, run: Run, drive: Drive) -> None:
+    office = Office(sql, own=sql)
+    graph, driver = office.accountant.as_graph(), drive(office.accountant)
+    driver.start("pay 3", thread="t")
+    with pytest.raises(ThreadPaused, match="by the agent") as refused:
+        run(graph, {"messages": [("user", "something else")]})
+    assert refused.value.approvals == sql.approvals.list(thread="t").items
+    assert driver.resume("t", approve())[0].answer == "done: paid 3"
+    assert run(graph, {"messages": [("user", "pay 4")]})["__interrupt__"]
+
+
+def test_a_thread_of_another_owner(sql: Any, run: Run) -> None:
+    office = Office(sql, own=sql)
+    graph = office.accountant.as_graph().with_config({"metadata": {"owner": "bo"}})
+    office.accountant.invoke("pay 3", thread="t", owner="ana")
+    for given in ({"messages": [("user", "something else")]}, Command(resume=approve().to_json()), None):
+        with pytest.raises(ThreadError, match="another owner"):
+            run(graph, given)
+    assert [one.status for one in sql.approvals.list(None, thread="t").items] == ["pending"]
 
 
 def sql_approved(sql: Any) -> Any:

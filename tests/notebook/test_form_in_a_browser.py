@@ -109,8 +109,15 @@ def test_every_control_has_a_name(page: Any, edit: Edit) -> None:
     assert made.args == {"tags": ["z"], "mails": [{"to": "x"}], "rows": [["p", "q"]], "is it": 1}
     tree, told = seen
     assert told == "Whom."
-    assert not [line for line in tree.splitlines() if line.strip() in ("- textbox", "- combobox", "- group", "- button")]
-    for one in ('group "mails 1"', 'combobox "tags 1: given or not"', 'button "Remove rows 1 2"', 'button "Add to tags"'):
+    assert not [
+        line for line in tree.splitlines() if line.strip() in ("- textbox", "- combobox", "- group", "- button")
+    ]
+    for one in (
+        'group "mails 1"',
+        'combobox "tags 1: given or not"',
+        'button "Remove rows 1 2"',
+        'button "Add to tags"',
+    ):
         assert one in tree
 
 

@@ -22,16 +22,19 @@ from langgraph.types import Command, StateUpdate
 from typing_extensions import TypedDict
 
 from scallion.approvals.decisions import check_fit, read
+from scallion.approvals.naming import somebody
 from scallion.approvals.payload import is_ours
 from scallion.approvals.questions import Question
 from scallion.assembly import as_messages, split_system
-from scallion.errors import ConfigurationError, InvalidDecision
+from scallion.bridge import call, enter_async, enter_sync
+from scallion.errors import ConfigurationError, InvalidDecision, ThreadError, ThreadPaused
 from scallion.filters.state import StateRules
 from scallion.history import changes, with_ids
 from scallion.loop.node import Node
-from scallion.loop.platform import DURABILITY, GIVEN, is_in_task
+from scallion.loop.platform import CHECKPOINTER, DURABILITY, GIVEN, is_in_task
 from scallion.loop.state import state_schema
 from scallion.nesting.inner import Beginning, Inner
+from scallion.threads import Threads
 
 ID = r"[0-9a-f]{32}"
 """What names an interrupt."""
@@ -59,14 +62,18 @@ class Given:
 class TurnGraph(CompiledStateGraph[Any, Any, Any, Any]):
     """A compiled graph whose node is a turn."""
 
-    def __init__(self, *, clean: Callable[..., Any] | None = None, **options: Any) -> None:
+    def __init__(self, *, threads: Threads, clean: Callable[..., Any] | None = None, **options: Any) -> None:
         super().__init__(**options)
+        self.threads = threads
+        """Those of the agent, whose own turns are on the same ones."""
         self.clean = clean
         """Takes out of system prompts and metadata what no table may hold."""
 
     def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Iterator[Any]:
         """LangGraph's, but that the messages of the input are not stored as they are."""
         self._check(input, config)
+        with enter_sync():
+            self._admit(input, config)
         if self._wants_address(input, config):
             input = _addressed(input, self.get_state(merge_configs(self.config, config)).interrupts)
         yield from super().stream(*self._taken(input, config), **options)
@@ -74,6 +81,7 @@ class TurnGraph(CompiledStateGraph[Any, Any, Any, Any]):
     async def astream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> AsyncIterator[Any]:
         """As `stream`."""
         self._check(input, config)
+        await enter_async(self._admit, input, config)
         if self._wants_address(input, config):
             input = _addressed(input, (await self.aget_state(merge_configs(self.config, config))).interrupts)
         async for chunk in super().astream(*self._taken(input, config), **options):
@@ -112,6 +120,28 @@ class TurnGraph(CompiledStateGraph[Any, Any, Any, Any]):
         whole = ensure_config(merge_configs(self.config, config))
         if self._keeps(whole) and whole["configurable"].get("thread_id") is None:
             raise ConfigurationError('this graph keeps threads: name one, config={"configurable": {"thread_id": ...}}')
+
+    def _admit(self, input: Any, config: RunnableConfig | None) -> None:
+        """Raise ThreadError where the thread is another owner's, ThreadPaused where the agent itself waits on it."""
+        whole = ensure_config(merge_configs(self.config, config))
+        sessions = getattr(self.checkpointer, "sessions", None)
+        if sessions is None or not self._keeps(whole):
+            return
+        thread = str(whole["configurable"]["thread_id"])
+        row = call(sessions.get, sessions.aget, thread)
+        owner = somebody(whole["metadata"], "owner")
+        if row is not None and row.owner is not None and owner not in (None, row.owner):
+            raise ThreadError(thread, f"thread {thread!r} belongs to another owner")
+        if row is not None and row.status == "paused" and not isinstance(input, Command | None):
+            self._admit_message(thread)
+
+    def _admit_message(self, thread: str) -> None:
+        own = {"thread_id": thread, "checkpoint_ns": "", CHECKPOINTER: self.checkpointer}
+        head = self.threads.head({"configurable": own})
+        if head.interrupts:
+            raise ThreadPaused(
+                thread, self.threads.approvals(head, thread), "resume it by the agent itself, which asks"
+            )
 
     def _keeps(self, config: RunnableConfig) -> bool:
         """Whether its own checkpointer keeps the run."""
@@ -161,7 +191,7 @@ def turn_graph(
     graph.add_edge("turn", END)
     compiled = graph.compile(checkpointer=checkpointer, store=loop.store, name=inner.name)
     compiled.nodes["turn"].subgraphs = [loop]
-    return TurnGraph(**compiled.__dict__, clean=inner.clean)
+    return TurnGraph(**compiled.__dict__, threads=inner.threads, clean=inner.clean)
 
 
 def _schema(rules: StateRules) -> type:

@@ -68,7 +68,7 @@ class Inner:
         """Takes out of a value what no table may hold; None where nothing has to be."""
         self._graph = graph
         self._turns = turns
-        self._threads = threads
+        self.threads = threads
 
     def run(
         self,
@@ -104,7 +104,7 @@ class Inner:
         """Where the turn stands that the task began before; None where it did not."""
         if not is_resumed(place):
             return None
-        head = self._threads.head(place)
+        head = self.threads.head(place)
         return head if head.values or head.open else None
 
     def _begun(self, begin: Beginning, here: Invocation, place: dict[str, Any]) -> Turn:
