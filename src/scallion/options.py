@@ -49,7 +49,7 @@ def checked(options: CallOptions) -> CallOptions:
     if options.get("durability") not in (None, "sync", "async", "exit"):
         raise ConfigurationError(f'durability is "sync", "async" or "exit", not {options.get("durability")!r}')
     wait = options.get("wait") or 0
-    if isinstance(wait, bool) or not isinstance(wait, int | float) or wait < 0:
+    if isinstance(wait, bool) or not isinstance(wait, int | float) or not wait >= 0:
         raise ConfigurationError(f"wait is a number of seconds, not {wait!r}")
     if not isinstance(options.get("config") or {}, Mapping):
         raise ConfigurationError(f"config is a mapping, not {type(options.get('config')).__name__}")

@@ -196,4 +196,9 @@ class WhilePaused:
     def _beside(self, branch: Branch, here: Invocation, options: CallOptions, config: dict[str, Any]) -> Result:
         config["metadata"] = {**config["metadata"], "branch_of": branch.of}
         self._threads.seed(config, branch.values)
-        return self._start(branch.messages, here, config, options)
+        try:
+            return self._start(branch.messages, here, config, options)
+        except Blocked:  # nobody is told the name of the branch: without a word of its own it is of no use
+            if len(self._threads.head(config).messages) <= len(branch.values["messages"]):
+                call(self._saver.delete_thread, self._saver.adelete_thread, str(here.thread))
+            raise

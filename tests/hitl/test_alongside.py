@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from checkpoints.databases import one_of_each
 from langchain_core.messages import AIMessage
 from loop.scripts import assert_valid
@@ -11,7 +12,7 @@ from modes import Drive, Mode, delivered
 from scenes import Desk, asks, call, heard
 from tests.hitl.paused import GATE, ONION, desk_of, history
 
-from scallion import Agent, Completed, Filter, Paused, SQLCheckpointer, approve, pause, respond
+from scallion import Agent, Blocked, Completed, Filter, Paused, SQLCheckpointer, approve, filters, pause, respond
 from scallion.testing import ScriptedModel
 
 WAITS = "not run yet: this waits for a person"
@@ -54,6 +55,25 @@ def test_it_goes_on_by_its_name_and_each_message_has_a_branch_of_its_own(drive: 
     more, _ = driver.start("more", thread=first.thread)
     assert [one.text for one in more.messages if one.type == "human"] == ["go", "one", "more"]
     assert_valid(history(agent, str(first.thread)))
+
+
+@pytest.mark.parametrize(
+    "guard",
+    [
+        filters.moderation(lambda text: "bomb" in text, exit="error"),
+        filters.pii("email", strategy="block", detectors={"email": "bomb"}),
+    ],
+)
+def test_what_a_guard_blocks_leaves_no_branch(drive: Drive, sql: SQLCheckpointer, guard: Filter) -> None:
+    driver = drive(desk_of(sql, "alongside", guard))
+    driver.start("go", thread="t")
+    before = sql.get_tuple({"configurable": {"thread_id": "t"}})
+    for _ in range(2):
+        with pytest.raises(Blocked):
+            driver.start("a bomb", thread="t")
+    assert [one.thread for one in sql.sessions.list().items] == ["t"]
+    assert sql.get_tuple({"configurable": {"thread_id": "t"}}) == before
+    assert str(driver.start("hello", thread="t")[0].thread).startswith("t#")
 
 
 def test_its_approvals_are_its_own(drive: Drive, sql: SQLCheckpointer) -> None:
