@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import signal
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
@@ -225,3 +227,14 @@ def test_what_passes_is_recorded(drive: Drive, memory: InMemorySaver) -> None:
     with pytest.raises(ModelError):
         drive(failing).start("hi")
     assert [type(one.error).__name__ for one in outer.chats] == ["ModelError"]
+
+
+def test_a_clock_of_a_place_counts_the_time_that_passes() -> None:
+    """And not what the clocks on the walls there say, which skip an hour and have one twice."""
+    clock = Clock(datetime(2030, 3, 30, 12, tzinfo=ZoneInfo("Europe/Berlin")))
+    assert clock.now.tzinfo is UTC
+    clock.forward(hours=24)
+    assert clock.now == datetime(2030, 3, 31, 11, tzinfo=UTC)
+    clock.now = datetime(2030, 10, 26, 12, tzinfo=ZoneInfo("Europe/Berlin"))
+    clock.forward(hours=24)
+    assert clock.now == datetime(2030, 10, 27, 10, tzinfo=UTC)

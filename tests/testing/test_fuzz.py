@@ -6,6 +6,8 @@ import re
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from scallion import ConfigurationError, TokenTransform, filters, token_transform
 from scallion.testing import check_chunking, fuzz
@@ -77,3 +79,13 @@ def test_what_cannot_be_fuzzed_is_refused() -> None:
         check_chunking(filters.approval(), str, PIECES)
     with pytest.raises(ConfigurationError, match="pieces are texts"):
         check_chunking(filters.redact_tokens("a", "b"), str, [])
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.sampled_from(["[KEY]", "[SECRET]"]))
+def test_it_may_be_called_in_a_test_of_hypothesis(word: str) -> None:
+    """Which makes the smallest example itself; what is wrong is found there too."""
+    check_chunking(filters.redact_tokens(KEY, word), lambda text: re.sub(KEY, word, text), PIECES, examples=5)
+    each = TokenTransform(lambda token, state: ([re.sub(KEY, word, token.text)], state))
+    with pytest.raises(AssertionError, match="the whole gives"):
+        check_chunking(each, lambda text: re.sub(KEY, word, text), PIECES)

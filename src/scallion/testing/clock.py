@@ -15,13 +15,14 @@ from scallion.filters.retrying import waiting
 class Clock:
     """`SQLCheckpointer(url, clock=Clock())`: what is stored is stamped by it, what expires does so by it.
 
-    `now`: UTC and aware; a naive time is a ValueError. It is not the clock of `Limits.seconds`, which is the machine's.
+    `now`: aware, and kept as UTC; a naive time is a ValueError. It is not the clock of `Limits.seconds`, which is the
+    machine's.
     """
 
     def __init__(self, now: datetime = datetime(2030, 1, 1, tzinfo=UTC)) -> None:
         if now.tzinfo is None:
             raise ValueError("a clock needs an aware time, as datetime(2030, 1, 1, tzinfo=UTC) is")
-        self.now = now
+        self.now = now.astimezone(UTC)
         self.waits: list[float] = []
         """The seconds of every wait that was skipped, in order."""
         self._lock = threading.Lock()
@@ -31,7 +32,7 @@ class Clock:
 
     def forward(self, **span: float) -> None:
         """Let time pass: `forward(hours=2)`, as for `timedelta`."""
-        self.now += timedelta(**span)
+        self.now = self.now.astimezone(UTC) + timedelta(**span)  # by UTC: a clock on a wall skips hours
 
     @contextmanager
     def skipping_waits(self) -> Iterator[None]:

@@ -30,7 +30,8 @@ def check_chunking(
     `transforms`: filters with a token transform, or transforms; of several the first one sees the raw text. `pieces`:
     what the texts are made of, such as `["sk-123", "sk-", " ", "the end."]`: what is looked for, halves of it, what
     stands around it. Each text is also tried whole and character by character. With hypothesis installed a failure
-    comes with the smallest text that shows it; otherwise the examples are those of `random.Random(seed)`.
+    comes with the smallest text that shows it; without it, and within a test of hypothesis, the examples are those of
+    `random.Random(seed)`.
     """
     chain = _chain(transforms)
     if not callable(whole):
@@ -52,7 +53,7 @@ def check_chunking(
             if got != expected:
                 raise AssertionError(f"cut as {cut!r} it delivers {got!r}, the whole gives {expected!r}")
 
-    (_by_hypothesis if find_spec("hypothesis") else _at_random)(check, pieces, examples, seed)
+    (_by_hypothesis if _may_search() else _at_random)(check, pieces, examples, seed)
 
 
 def delivered_of(chain: Sequence[tuple[str, TokenTransform]], chunks: Iterable[str]) -> str:
@@ -89,6 +90,15 @@ def _at_random(check: Callable[..., None], pieces: Sequence[str], examples: int,
     for _ in range(examples):
         text = "".join(source.choices(pieces, k=source.randint(0, LONGEST)))
         check(text, [source.randrange(len(text) + 1) for _ in range(source.randint(0, 20))])
+
+
+def _may_search() -> bool:
+    """Whether hypothesis is there and not at work already: a search within a search takes the square of its time."""
+    if not find_spec("hypothesis"):
+        return False
+    from hypothesis import currently_in_test_context
+
+    return not currently_in_test_context()
 
 
 def _by_hypothesis(check: Callable[..., None], pieces: Sequence[str], examples: int, seed: int) -> None:
