@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import itertools
+import time
 from typing import Any
 
 import pytest
 from langchain_core.caches import InMemoryCache
 
-from scallion import Completed, ConfigurationError, Filter, around_chat, around_tool, around_turn, filters
+from scallion import (
+    Completed,
+    ConfigurationError,
+    Filter,
+    around_chat,
+    around_tool,
+    around_turn,
+    filters,
+    token_transform,
+)
 from scallion.testing import FilterConformance, check_filter
 
 CATALOGUE: dict[str, Any] = {
@@ -106,6 +116,30 @@ def forgets(request, state, next):
     return result.replace(messages=[one for one in result.messages if one.type != "tool"])
 
 
+@around_chat
+def asks_twice(request, state, next):
+    next(request)
+    return next(request)
+
+
+@around_tool
+async def holds_the_loop(request, state, next):
+    time.sleep(0.01)
+    return await next(request)
+
+
+def tells_of_others() -> Filter:
+    """What was streamed before is in the object, and comes out in the next turn."""
+    seen: list[str] = []
+
+    @token_transform
+    def tells(token, state):
+        seen.append(token.text)
+        return ["".join(seen)], state
+
+    return tells
+
+
 SHARED = asks_before_it_counts()
 
 
@@ -131,6 +165,9 @@ SHARED = asks_before_it_counts()
         (lambda: runs_twice, "test_a_call_runs_once_and_its_result_is_kept", "look ran 2 times for one call"),
         (lambda: empties, "test_a_call_runs_once_and_its_result_is_kept", "the result of look is not in"),
         (lambda: forgets, "test_a_call_runs_once_and_its_result_is_kept", "the result of look is not in"),
+        (lambda: asks_twice, "test_a_call_runs_once_and_its_result_is_kept", "the model was asked the same twice"),
+        (lambda: holds_the_loop, "test_each_mode_ends_the_same", "time.sleep holds all other turns in ainvoke"),
+        (tells_of_others, "test_its_state_is_its_own", "what a second thread delivers"),
         (knows_the_stream, "test_each_mode_ends_the_same", "what stream ends with, beside invoke"),
     ],
 )
@@ -159,10 +196,24 @@ class TestLimitCalls(FilterConformance):
         return seen
 
 
-@pytest.mark.parametrize(("make", "says"), [(runs_twice, "repeats"), (empties, "withholds"), (forgets, "withholds")])
+MEANT = [(runs_twice, "repeats"), (asks_twice, "repeats"), (empties, "withholds"), (forgets, "withholds")]
+
+
+@pytest.mark.parametrize(("make", "says"), MEANT)
 def test_what_is_meant_is_said(make: Filter, says: str) -> None:
     kit = type("Kit", (FilterConformance,), {"make": lambda self: make, says: True})()
     kit.test_a_call_runs_once_and_its_result_is_kept()
+
+
+def test_a_synchronous_hook_may_sleep() -> None:
+    """It cannot wait otherwise."""
+
+    @around_tool
+    def sleeps(request, state, next):
+        time.sleep(0.01)
+        return next(request)
+
+    type("Kit", (FilterConformance,), {"make": lambda self: sleeps})().test_each_mode_ends_the_same()
 
 
 def test_make_has_to_be_defined() -> None:

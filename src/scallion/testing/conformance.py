@@ -14,11 +14,11 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from scallion.agent import Agent
 from scallion.errors import ConfigurationError
-from scallion.filters.filter import CHAINS, Chain, Filter, check
+from scallion.filters.filter import CHAINS, Chain, Filter, check, is_async
 from scallion.testing.executions import executions
 from scallion.testing.model import ScriptedModel
 from scallion.testing.modes import MODES, Driver, Mode, delivered
-from scallion.testing.onlookers import asking, beside, watched
+from scallion.testing.onlookers import asking, beside, held, watched
 from scallion.testing.replies import asks, call
 from scallion.values import Approval, Completed, Decision, Paused, approve, reject, respond
 
@@ -36,7 +36,7 @@ class FilterConformance:
 
     message: Any = "go"
     repeats: bool = False
-    """Whether it means to run a call again that did not fail."""
+    """Whether it means to make a call of a tool or the model again that did not fail."""
     withholds: bool = False
     """Whether it means to leave away what a tool gave."""
 
@@ -84,11 +84,17 @@ class FilterConformance:
             raise AssertionError("make() has to give a new filter each time, as another process has one of its own")
 
     def test_each_mode_ends_the_same(self) -> None:
-        """`invoke`, `ainvoke`, `stream` and `astream`; what a stream delivered is the answer, but for a transform."""
+        """`invoke`, `ainvoke`, `stream` and `astream`; what a stream delivered is the answer, but for a transform.
+
+        No asynchronous hook holds the loop by `time.sleep`.
+        """
         expected = None
         for mode in MODES:
             one = self.make()
-            result, events = self._run(self._agent([one]), mode)
+            with held() as sleeps:
+                result, events = self._run(self._agent([one]), mode)
+            if sleeps and mode.startswith("a") and _is_async(one):
+                raise AssertionError(f"time.sleep holds all other turns in {mode}: await asyncio.sleep")
             seen = self.seen(result, one.name)
             expected = expected or seen
             _same(f"what {mode} ends with, beside {MODES[0]}", expected, seen)
@@ -98,10 +104,16 @@ class FilterConformance:
     def test_a_call_runs_once_and_its_result_is_kept(self) -> None:
         """A call that was executed ran once, and has one result in the conversation, which is not empty.
 
+        Nor is the model asked again what it has answered.
+
         Unless the filter `repeats` calls, or `withholds` results.
         """
+        model = ScriptedModel(self.script)
         with executions() as ran:
-            result, _ = self._run(self._agent([self.make()]), "invoke")
+            result, _ = self._run(self._agent([self.make()], model=model), "invoke")
+        asked = [([_told(one) for one in messages], model.settings[at]) for at, messages in enumerate(model.calls)]
+        if any(one in asked[:at] for at, one in enumerate(asked)) and not self.repeats:
+            raise AssertionError("the model was asked the same twice in a turn; if that is meant: repeats = True")
         ids = [one.call_id for one in ran]
         if again := [one.tool for one in ran if ids.count(one.call_id) > 1 and not self.repeats]:
             raise AssertionError(f"{again[0]} ran {len(again)} times for one call; if that is meant: repeats = True")
@@ -121,11 +133,15 @@ class FilterConformance:
                 _same(f"what a pause around the {chain} ends with, in {mode}", straight, self._paused(chain, mode))
 
     def test_its_state_is_its_own(self) -> None:
-        """It is JSON data, is the same for each thread, and leaves the state of other filters alone."""
+        """It is JSON data, is the same for each thread, and leaves the state of other filters alone.
+
+        So is what a stream delivers.
+        """
         one = self.make()
         agent = self._agent([beside("outer"), one, beside("inner")])
-        first, second = (self._run(agent, "invoke")[0] for _ in range(2))
+        (first, before), (second, behind) = (self._run(agent, "stream") for _ in range(2))
         _same("the state of a second thread, beside the first", self.seen(first, one.name), self.seen(second, one.name))
+        _same("what a second thread delivers, beside the first", delivered(before), delivered(behind))
         for name in ("outer", "inner"):
             _same(f"the state of the filter {name!r}", {"untouched": True}, dict(second.filter_state[name]))
         state = dict(second.filter_state.get(one.name, {}))
@@ -145,9 +161,9 @@ class FilterConformance:
             for seen in threads.map(turn, (MODES * AT_ONCE)[:AT_ONCE]):
                 _same("one of many turns at once, beside a turn alone,", alone, seen)
 
-    def _agent(self, filters: Sequence[Filter], saver: Any = None) -> Agent:
-        saver = self.saver() if saver is None else saver
-        return Agent(ScriptedModel(self.script), tools=self.tools(), filters=filters, checkpointer=saver)
+    def _agent(self, filters: Sequence[Filter], saver: Any = None, model: Any = None) -> Agent:
+        saver, model = self.saver() if saver is None else saver, model or ScriptedModel(self.script)
+        return Agent(model, tools=self.tools(), filters=filters, checkpointer=saver)
 
     def _run(self, agent: Agent, mode: Mode) -> tuple[Completed, list[Any]]:
         return Driver(agent, mode).finish(self.message, thread=f"test-{uuid4().hex}", decision=self.decide)
@@ -200,6 +216,10 @@ def check_filter(make: Callable[[], Filter]) -> None:
     kit = type("Conformance", (FilterConformance,), {"make": lambda self: make()})()
     for name in [name for name in dir(kit) if name.startswith("test_")]:
         getattr(kit, name)()
+
+
+def _is_async(one: Filter) -> bool:
+    return any(is_async(hook) for chain in CHAINS if (hook := one.hook(chain)) is not None)
 
 
 def _told(message: BaseMessage) -> Any:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import copy
+import time
+from asyncio import _get_running_loop
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
 from scallion.filters.filter import CHAINS, Chain, Filter, is_async
 from scallion.filters.onion import PauseSignal
@@ -39,6 +42,21 @@ def watched(one: Filter, lost: list[str]) -> Filter:
             watch = _awatching if is_async(hook) else _watching
             setattr(copied, f"around_{chain}", watch(hook, f"around_{chain} of filter {one.name!r}", lost))
     return copied
+
+
+@contextmanager
+def held() -> Iterator[list[float]]:
+    """The seconds of each `time.sleep` within the block that a running event loop has to wait for."""
+    sleeps: list[float] = []
+    sleep = time.sleep
+
+    def noting(seconds: float) -> None:
+        if _get_running_loop() is not None:
+            sleeps.append(seconds)
+        sleep(seconds)
+
+    with mock.patch.object(time, "sleep", noting):
+        yield sleeps
 
 
 def _goes_on(request: Any, state: Any, next: Any) -> Any:
