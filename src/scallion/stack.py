@@ -44,14 +44,22 @@ class Stack:
             return None
         return self._of_layers(approval) or self._of_tool(approval) or self._of_gate(approval, decision)
 
-    def bar(self, approval: Approval) -> str | None:
-        """Why what has changed is not asked again: its tool ran, or an agent that asked is none now; None if it is."""
-        if approval.bound.get("ran"):
-            return "as its tool ran before"
+    def bar(self, approval: Approval, decision: Decision | None) -> str | None:
+        """Why what has changed is not asked again; None if it is.
+
+        Its tool ran, or may have. Or nobody would ask again, and what was refused would be done: a gate's calls wait
+        without the gate too, what any other filter asked does not; in the place of an agent another tool would run.
+        """
         if (inner := self._inner(approval)) is not None:
-            return inner[0].bar(inner[1])
-        replaced = approval.bound.get("agents") and approval.path[0] in self._tools
-        return "as what took the place of the agent would run" if replaced else None
+            return inner[0].bar(inner[1], decision)
+        is_gone = approval.bound.get("layer") not in self._names
+        may_have_run = approval.kind == "unknown_outcome" and (is_gone or self.lacks(approval))
+        if approval.bound.get("ran") or may_have_run:
+            return "as its tool ran before"
+        if approval.bound.get("agents"):
+            return "as what took the place of the agent would run" if approval.path[0] in self._tools else None
+        is_refused = decision is not None and decision.type == "reject" and approval.kind != "tool_call"
+        return "as nobody would ask, and it was rejected" if is_gone and is_refused else None
 
     def check_edit(self, approval: Approval, decision: Decision) -> None:
         """Raise InvalidDecision where the tool would refuse the edited arguments: it knows more than its schema."""

@@ -340,7 +340,7 @@ class Threads:
             if not asks and one.id not in given:
                 continue
             difference = self._stack.difference(one, given.get(one.id))
-            if difference is not None and asks and (bar := self._stack.bar(one)) is not None:
+            if difference is not None and asks and (bar := self._stack.bar(one, given.get(one.id))) is not None:
                 raise PauseChanged(one.id, f"{difference}; it cannot be asked again, {bar}")
             if difference is not None and not asks:
                 raise PauseChanged(one.id, difference)

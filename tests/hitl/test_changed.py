@@ -23,6 +23,7 @@ from scallion import (
     approve,
     edit,
     filters,
+    happened,
     pause,
     reject,
     respond,
@@ -305,6 +306,35 @@ class TestAsk:
         assert deploy.saver.approvals.get(first.id).status == "pending"
         assert self.new(deploy, [FIRST, check]).resume("t", approve())[0].answer == "end"
         assert deploy.desk.ran == ["refund 1"]
+
+    @pytest.mark.parametrize("gone", ["filter", "tool"])
+    def test_what_may_have_run_is_not_run_again(self, deploy: Deploy, gone: str) -> None:
+        """A person says that it happened: nothing that is left would heed it."""
+        paid: list[int] = []
+
+        def refund(order: int) -> str:
+            """Refund."""
+            paid.append(order)
+            raise TimeoutError
+
+        tool, once = StructuredTool.from_function(refund), filters.once("refund")
+        first = deploy.agent([once], [tool], [asks(REFUND)]).start("go", thread="t")[0].approvals[0]
+        assert first.kind == "unknown_outcome"
+        left: Any = ([], [tool]) if gone == "filter" else ([filters.once()], look_only(deploy.desk))
+        new = self.new(deploy, *left)
+        with pytest.raises(PauseChanged, match="ran before"):
+            new.resume("t", happened("it is paid"))
+        assert deploy.saver.approvals.get(first.id).status == "pending"
+        result, _ = self.new(deploy, [FIRST, once], [tool]).resume("t", happened("it is paid"))
+        assert (result.answer, paid) == ("end", [1])
+
+    def test_what_a_person_rejects_that_nobody_would_ask_again(self, deploy: Deploy) -> None:
+        first = deploy.pauses(filters.review_answer(), replies=["draft"]).approvals[0]
+        with pytest.raises(PauseChanged, match="nobody would ask, and it was rejected"):
+            self.new(deploy, []).resume("t", reject("nobody may read this"))
+        assert deploy.saver.approvals.get(first.id).status == "pending"
+        again, _ = self.new(deploy, [filters.review_answer()]).resume("t", reject("nobody may read this"))
+        assert again.approvals[0].args == {"answer": "end"}
 
     @pytest.mark.parametrize("left", ["moved", "gone"])
     def test_a_review_of_the_model(self, deploy: Deploy, left: str) -> None:
