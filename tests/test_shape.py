@@ -14,8 +14,8 @@ FILES = sorted(SOURCE.rglob("*.py"))
 
 LAYERS = """
     errors shown values events tracing bridge approvals history models search growing pii filters tools loop course
-    recording turn assembly stack holding elsewhere threads streaming options cancelling while_paused nesting session
-    agent notebook cli
+    recording turn assembly stack settling holding elsewhere threads streaming options cancelling while_paused nesting
+    session agent notebook cli
 """.split()
 """A unit imports itself and what stands before it."""
 

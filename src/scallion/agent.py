@@ -34,10 +34,11 @@ from scallion.options import CallOptions, checked, graph_config, named_thread, n
 from scallion.recording import Tracing, with_trace
 from scallion.session.inside import First, Inside
 from scallion.session.session import Session
+from scallion.settling import UNKNOWN_OUTCOME
 from scallion.shown import Shown
 from scallion.stack import Stack
 from scallion.streaming import astream, stream
-from scallion.threads import UNKNOWN_OUTCOME, Head, Threads
+from scallion.threads import Head, Threads
 from scallion.turn import TurnRunner
 from scallion.values import Approval, Completed, Paused, TurnRequest
 from scallion.while_paused import Find, OnMessage, WhilePaused, check_mode
@@ -279,9 +280,8 @@ class Agent(Nesting, Shown, drawn_as="agent"):
         config = graph_config(here, options, self.name)
         if here.emit is not None:
             here.delivery = Delivery(self._transforms, here.emit, holds=self._holds_stream, conceals=self._conceals)
-        wait = options.get("wait") or 0
         try:
-            with as_root(), holding(self.checkpointer, here, config, seconds=wait, new=new):
+            with as_root(), holding(self.checkpointer, here, config, seconds=options.get("wait") or 0, new=new):
                 result = self._cancelling.heeded(run, here, config)
         except Cancelled:
             if here.lease is not None and here.lease.lost:

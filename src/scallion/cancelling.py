@@ -12,7 +12,8 @@ from scallion.errors import NotPaused, StorageError, ThreadBusy
 from scallion.holding import holding, key, running
 from scallion.loop.invocation import Cancelled, Invocation
 from scallion.options import graph_config, this_thread
-from scallion.threads import CANCELLED, UNKNOWN_OUTCOME, Head, Threads
+from scallion.settling import CANCELLED, UNKNOWN_OUTCOME
+from scallion.threads import Head, Threads
 from scallion.values import Paused
 
 T = TypeVar("T")

@@ -21,20 +21,13 @@ from scallion.bridge import call
 from scallion.course import LoopPause, Resumption
 from scallion.elsewhere import refuse_message, refuse_resume
 from scallion.errors import ConfigurationError, NotPaused, PauseChanged, ThreadError, ThreadPaused
-from scallion.filters.effects import recorded
-from scallion.filters.environment import failure
-from scallion.history import calls_of, changes, last_batch, left_of, open_calls
+from scallion.history import calls_of, changes, last_batch, left_of
 from scallion.loop.invocation import Invocation, invocation
 from scallion.loop.updating import enter, update
+from scallion.settling import CANCELLED, LATE, STOPPED, SUPERSEDED, UNKNOWN_OUTCOME, answered
 from scallion.stack import Stack
 from scallion.values import Approval, Decision
 
-UNKNOWN_OUTCOME = "the turn was interrupted before this call gave a result; whether it took effect is not known"
-SUPERSEDED = "not run: the person went on with another message"
-RAN = "it ran before the turn was closed; what came of it is not known"
-CANCELLED = "cancelled"
-STOPPED = "not run: a guard stopped the turn"
-LATE = "the request to approve this call expired unanswered; it did not run"
 CLOSED = ("cancelled", "superseded", "used")
 
 
@@ -250,27 +243,10 @@ class Threads:
 
     def settled(self, thread: str, head: Head, text: str) -> list[BaseMessage]:
         """The history as a provider takes it: finished calls with their results, each open one answered with `text`."""
-        answers = self._answers(thread, head, text)
+        answers = answered(self._saver, thread, head.messages, head.interrupts, text)
         base = head.values.get("base")
         before = [*base, *head.messages] if base is not None else head.messages
         return [*left_of(before, head.marker), *answers]
-
-    def _answers(self, thread: str, head: Head, text: str) -> list[ToolMessage]:
-        """A result for each open call: the recorded one of an effect, what is known of one that ran, or else `text`."""
-        messages = list(head.messages)
-        calls = open_calls(messages)
-        known = recorded(self._saver, thread, last_batch(messages)[0], calls)
-        ran = _ran(head.interrupts)
-        return [
-            known.get(one["id"])
-            or ToolMessage(
-                UNKNOWN_OUTCOME if one["id"] in known else ran.get(one["id"], text),
-                tool_call_id=one["id"],
-                name=one["name"],
-                status="error",
-            )
-            for one in calls
-        ]
 
     def decided(
         self, config: Mapping[str, Any], head: Head, thread: str, decisions: Any, by: str | None
@@ -364,13 +340,6 @@ def why_closed(approvals: Iterable[Approval]) -> str | None:
     if not found:
         return None
     return UNKNOWN_OUTCOME if "used" in found else CANCELLED
-
-
-def _ran(interrupts: Sequence[Any]) -> dict[str, str]:
-    """What is known, by id, of the calls whose tool ran before the pause."""
-    asked = [one.approval("") for one in questions(interrupts)]
-    before = [one for one in asked if one.call_id and one.bound.get("ran") and not one.bound.get("depth")]
-    return {str(one.call_id): failure(one.description) if one.kind == "environment" else RAN for one in before}
 
 
 def _merged(done: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from scallion import (
     around_tool,
     edit,
     filters,
+    pause,
     reject,
     respond,
 )
@@ -260,6 +261,32 @@ def test_a_list_decides_in_the_order_of_the_calls(sql: Any) -> None:
         outer.resume("t", {"decisions": [*given, respond("a")]})
     outer.resume("t", {"decisions": [*given, *(respond(f"about {one}") for one in told[5:])]})
     assert sorted(ran) == ["ask 1 about 1", "ask 2 about 2", "pay 1", "pay 12", "pay 21"]
+
+
+@pytest.mark.parametrize("how", ["message", "cancel", "alongside"])
+def test_a_call_that_has_begun_is_not_told_as_not_run(sql: Any, drive: Drive, how: str) -> None:
+    """What the agent did by then is done, also where the turn around it is closed."""
+    office = Office(sql)
+    mode: Any = {"message": "supersede", "alongside": "alongside"}.get(how, "refuse")
+    asking = office.accountant.as_tool("ask_accountant", "Have the accountant pay.")
+
+    def doubt() -> str:
+        """Do something, and ask."""
+        office.did["doubted"] += 1
+        pause("was that right?")
+        return "done"
+
+    parts: Any = {"tools": [asking, office.note, doubt], "filters": [filters.approval({"note": True})]}
+    calls = asks(call("ask_accountant", "c1", request="pay 1"), call("doubt", "c2"), call("note", "c3", text="x"))
+    outer = ScriptedModel([calls, "ok"])
+    driver = drive(Agent(outer, checkpointer=sql, on_message_while_paused=mode, **parts))
+    driver.start("go", thread="t")
+    if how == "cancel":
+        driver.agent.cancel("t")
+    driver.start("what was done?", thread="t")
+    begun = "it had begun before the turn was closed; what it did until then is not known"
+    assert results(outer.calls[-1])[:2] == [begun, begun]
+    assert results(outer.calls[-1])[2].startswith(("not run", "cancelled"))
 
 
 @pytest.mark.parametrize("on_changed", ["refuse", "ask"])
