@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -169,6 +170,20 @@ def test_objects_of_tools_are_cleaned_by_their_fields() -> None:
     assert cleaned["row"] == Row("[REDACTED_EMAIL]", ("[REDACTED_CREDIT_CARD]", 1))
     assert cleaned["other"] is object
     assert value["row"].who == EMAIL
+
+
+@pytest.mark.parametrize("number", [BIG, float(BIG), Decimal(BIG), Decimal(f"{BIG}.00")], ids=repr)
+@pytest.mark.parametrize("document", [True, False])
+def test_a_card_is_one_in_whatever_number_it_stands(number: Any, document: bool) -> None:
+    """As of a table, where an integer column with a gap is one of floats."""
+    value = f'{{"card": {number}, "n": 1.0}}' if document else {"card": number, "n": 1.0}
+    cleaned = GUARD.walk(None).value(value, "tool_results")
+    assert (json.loads(cleaned) if document else cleaned) == {"card": "[REDACTED_CREDIT_CARD]", "n": 1.0}
+
+
+@pytest.mark.parametrize("number", [1.5, float("nan"), float("inf"), -0.0, 1e300, Decimal("1.5"), Decimal("sNaN"), 7.0])
+def test_another_number_is_the_same(number: Any) -> None:
+    assert GUARD.walk(None).value(number, "tool_results") is number
 
 
 class Odd(Exception):

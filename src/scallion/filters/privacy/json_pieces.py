@@ -13,6 +13,15 @@ WORD = re.compile(r'[^",:\[\]{}\s]*')
 """A number, true, false or null."""
 
 
+NO_FRACTION = re.compile(r"(-?\d+)\.0+")
+
+
+def without_fraction(number: str) -> str:
+    """The number as the integer that it is, if it is one: a card of a table of floats is a card."""
+    found = NO_FRACTION.fullmatch(number)
+    return found[1] if found else number
+
+
 class Pieces(Protocol):
     """A text that is redacted piece by piece."""
 
@@ -65,8 +74,9 @@ class JsonPieces:
     def _said(self) -> str:
         """A number or name that is whole."""
         word, self._word = self._word, ""
-        cleaned = self._whole(word) if word else word
-        return word if cleaned == word else json.dumps(cleaned)
+        number = without_fraction(word)
+        cleaned = self._whole(number) if word else word
+        return word if cleaned == number else json.dumps(cleaned)
 
     def _inside(self, string: Pieces, piece: str, at: int, out: list[str]) -> int:
         if self._escape:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from functools import partial
 from operator import is_not
 from typing import Any, TypeVar
@@ -17,7 +18,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from scallion.errors import Blocked, FilterError, ScallionError
 from scallion.filters.guarding import Place, tell
 from scallion.filters.privacy.escapes import meant, readings
-from scallion.filters.privacy.json_pieces import JsonPieces
+from scallion.filters.privacy.json_pieces import JsonPieces, without_fraction
 from scallion.filters.privacy.objects import cleaned_object
 from scallion.filters.texts import is_unread
 from scallion.pii import Finding, Redaction
@@ -136,7 +137,7 @@ class Walk:
             return value
         if isinstance(value, str):
             return self.text(value, place)
-        if isinstance(value, int | float):
+        if isinstance(value, int | float | Decimal):
             return self._number(value, place)
         if isinstance(value, BaseMessage):
             return self.message(value)
@@ -148,8 +149,8 @@ class Walk:
             return self._bytes(value, place)
         return cleaned_object(value, lambda part: self.value(part, place))
 
-    def _number(self, number: float, place: Place) -> Any:
-        text = str(number)
+    def _number(self, number: float | Decimal, place: Place) -> Any:
+        text = without_fraction(str(number))
         cleaned = self.text(text, place)
         return number if cleaned == text else cleaned
 
