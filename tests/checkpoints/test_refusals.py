@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 import traceback
+from datetime import datetime
 from typing import Any
 
 import pytest
 
-from scallion import values
+from scallion import Agent, values
 from scallion.errors import ConfigurationError, InvalidDecision, ScallionError, StorageError
 from scallion.inbox import Inbox
 from scallion.sql.saver import SQLCheckpointer
+from scallion.testing import ScriptedModel
 
 URLS = {
     "postgresql//u:S3CRET@h/db": "not the URL",
@@ -35,6 +37,12 @@ def test_a_wrong_url_is_told_without_its_password(url: str, said: str) -> None:
             make(url)
         assert "S3CRET" not in "".join(traceback.format_exception_only(refused.value))
         assert refused.value.__suppress_context__
+
+
+def test_a_clock_without_a_zone() -> None:
+    agent = Agent(ScriptedModel(["ok"]), checkpointer=SQLCheckpointer("sqlite://", clock=datetime.now))
+    with pytest.raises(ConfigurationError, match=r"of a clock= too, as datetime.now\(UTC\)"):
+        agent.invoke("hello", thread="t")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from sqlalchemy.sql import ColumnElement
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
+from scallion.errors import ConfigurationError
+
 Clock = Callable[[], datetime]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
@@ -55,7 +57,9 @@ def read(conn: Connection, clock: Clock | None) -> datetime:
 
 
 def to_micros(moment: datetime) -> int:
-    """Microseconds since 1970; a naive time is refused."""
+    """Microseconds since 1970. Raises ConfigurationError for a time without a zone, as a `clock=` may give it."""
+    if moment.tzinfo is None:
+        raise ConfigurationError("a time has a zone: of a clock= too, as datetime.now(UTC) and not datetime.now()")
     return (moment - EPOCH) // MICROSECOND
 
 
