@@ -25,8 +25,6 @@ class Inbox(Owned, Resuming, Audited, Ruled, Telling, Closing):
     """What waits for a person in a database, and the threads that it belongs to.
 
     Takes what SQLCheckpointer takes: a URL or engine; `schema` and `prefix` of its tables, the `key` of its values.
-    The file of an SQLite database it does not make, unless `auto_upgrade` is True: StorageError is raised by what looks
-    into one that is not there.
     """
 
     def __init__(
@@ -39,7 +37,6 @@ class Inbox(Owned, Resuming, Audited, Ruled, Telling, Closing):
         auto_upgrade: bool | None = None,
         clock: Clock | None = None,
     ) -> None:
-        options: dict[str, Any] = {"key": key, "auto_upgrade": auto_upgrade, "clock": clock}
-        self.database = Database(url_or_engine, tables(prefix, schema), **options, makes=bool(auto_upgrade))
+        self.database = Database(url_or_engine, tables(prefix, schema), key=key, auto_upgrade=auto_upgrade, clock=clock)
         self.approvals = Approvals(self.database)
         self.sessions = Sessions(self.database)

@@ -119,29 +119,6 @@ def test_a_directory_that_is_not_there(tmp_path: Path, make: Any) -> None:
     )
 
 
-@pytest.mark.parametrize("is_async", [False, True])
-async def test_an_inbox_makes_no_file(tmp_path: Path, is_async: bool) -> None:
-    """A mistyped name would be an empty inbox; what a saver makes later is found."""
-    url = f"sqlite:///{tmp_path / 'typo.db'}"
-    async with Inbox(url) as inbox:
-        for ask, aask in (
-            (inbox.approvals.list, inbox.approvals.alist),
-            (inbox.sessions.list, inbox.sessions.alist),
-        ):
-            with pytest.raises(StorageError, match=r"there is no database at .*typo\.db: .*SQLCheckpointer makes it"):
-                await aask() if is_async else ask()
-        assert not list(tmp_path.iterdir())
-        with SQLCheckpointer(url) as saver:
-            saver.setup()
-        assert (await inbox.approvals.alist() if is_async else inbox.approvals.list()).items == []
-
-
-def test_an_inbox_that_is_told_to_upgrade_makes_the_file(tmp_path: Path) -> None:
-    """From nothing, as any saver."""
-    with Inbox(f"sqlite:///{tmp_path / 'new.db'}", auto_upgrade=True) as inbox:
-        assert inbox.sessions.list().items == []
-
-
 def test_a_directory_in_the_place_of_the_file(tmp_path: Path) -> None:
     with SQLCheckpointer(f"sqlite:///{tmp_path}") as saver, pytest.raises(StorageError, match="it is a directory"):
         saver.sessions.list()

@@ -267,7 +267,7 @@ def test_a_large_thread_is_never_whole_in_memory(home: SQLCheckpointer, tmp_path
     for n in range(10):
         graph.invoke({"log": [f"{n}.{m} " * 25_000 for m in range(15)]}, AT, durability="exit")
     url, file = home.database.url, tmp_path / "thread.jsonl"
-    with Inbox(url) as inbox, Inbox(f"sqlite:///{tmp_path / 'other.db'}", auto_upgrade=True) as other:
+    with Inbox(url) as inbox, Inbox(f"sqlite:///{tmp_path / 'other.db'}") as other:
         other.sessions.list()
         tracemalloc.start()
         with file.open("w") as lines:

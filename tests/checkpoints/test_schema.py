@@ -293,7 +293,7 @@ def _used_modules(code: str) -> set[str]:
 
 
 def test_the_inbox_is_light(database: str) -> None:
-    with Inbox(database, auto_upgrade=True) as inbox:
+    with Inbox(database) as inbox:
         assert inbox.approvals.list().items == []
     heavy = {"langgraph", "langchain", "langchain_core", "alembic", "pydantic", "jsonschema"}
     code = f"from scallion.inbox import Inbox; i = Inbox({database!r}); i.approvals.list(); i.sessions.list()"

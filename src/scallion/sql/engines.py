@@ -61,7 +61,6 @@ class Database:
         key: Any = None,
         auto_upgrade: bool | None = None,
         clock: Clock | None = None,
-        makes: bool = True,
     ) -> None:
         self.tables = t if key is None else replace(t, cipher=cipher(key))
         self.clock = clock
@@ -77,7 +76,7 @@ class Database:
         self._given_async = given_async
         self._ready = False
         keeps = self.is_sqlite and not self._is_given and not isinstance(self.engine.pool, StaticPool)
-        self._at_hand = sqlite.AtHand(self.engine, self._file, makes) if keeps else None
+        self._at_hand = sqlite.AtHand(self.engine, self._file) if keeps else None
         self._has_shortcut = shortcut.has_shortcut(self.engine, self.tables)
         self._inherited: list[Any] = []
         self._begin()
@@ -114,7 +113,7 @@ class Database:
         self._begin()
         if self._at_hand is not None:
             self._inherited.append(self._at_hand)
-            self._at_hand = self._at_hand.anew()
+            self._at_hand = sqlite.AtHand(self.engine, self._file)
         if isinstance(self.engine.pool, StaticPool):  # the child has a copy of what lies in memory, and nobody else
             return
         self.engine.dispose(close=False)

@@ -122,7 +122,7 @@ def scrub(conn: Connection) -> None:
 class AtHand:
     """Connections to one file that stay open between transactions: taking one costs nothing.
 
-    `file`: its path; None where it has none. `makes`: a file that is not there is made.
+    `file`: its path; None where it has none.
     """
 
     MOST = 40
@@ -131,9 +131,8 @@ class AtHand:
     WAIT = 60.0
     """How many seconds that may last."""
 
-    def __init__(self, engine: Engine, file: str | None, makes: bool) -> None:
+    def __init__(self, engine: Engine, file: str | None) -> None:
         self._engine = engine
-        self._makes = makes
         self._changed = Condition()
         self._free: list[Connection] = []
         self._in_use = 0
@@ -142,7 +141,7 @@ class AtHand:
         self._is_shut = False
 
     def taken(self) -> Connection:
-        """A connection that nobody else uses, until it is `left`. Raises StorageError if the file is not there."""
+        """A connection that nobody else uses, until it is `left`. Raises StorageError if the file is gone."""
         conn = self._taken()
         try:
             self._check_file()
@@ -169,7 +168,6 @@ class AtHand:
             if self._free:
                 return self._free.pop()
         try:
-            self._check_there()
             return self._engine.connect()
         except BaseException:
             self._left(None)
@@ -182,15 +180,6 @@ class AtHand:
             if conn is not None:
                 self._free.append(conn)
             self._changed.notify()
-
-    def _check_there(self) -> None:
-        """SQLite would make the file, and whoever looks into it would see an empty one. It tells of other paths."""
-        path = Path(self._file or ":memory:")
-        if self._makes or not path.is_absolute() or path.exists() or not path.parent.is_dir():
-            return
-        raise StorageError(
-            f"there is no database at {path}: an Inbox looks into one; SQLCheckpointer makes it, on its first use"
-        )
 
     def _check_file(self) -> None:
         """A file that was deleted could still be written, and all would be lost at the end of the process."""
@@ -209,10 +198,6 @@ class AtHand:
         except OSError:
             return None
         return found and (found.st_dev, found.st_ino)
-
-    def anew(self) -> AtHand:
-        """The same without a connection."""
-        return AtHand(self._engine, self._file, self._makes)
 
     def close(self) -> None:
         """Close those that nobody uses."""
