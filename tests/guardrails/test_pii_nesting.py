@@ -181,6 +181,16 @@ def test_a_card_is_one_in_whatever_number_it_stands(number: Any, document: bool)
     assert (json.loads(cleaned) if document else cleaned) == {"card": "[REDACTED_CREDIT_CARD]", "n": 1.0}
 
 
+@pytest.mark.parametrize("kind", ["int64", "float64", "uint64"])
+def test_a_card_is_one_in_a_number_of_numpy(kind: str) -> None:
+    number = getattr(pytest.importorskip("numpy"), kind)(BIG)
+    assert GUARD.walk(None).value([number], "tool_results") == ["[REDACTED_CREDIT_CARD]"]
+
+
+def test_a_card_is_one_in_a_decimal_with_an_exponent() -> None:
+    assert GUARD.walk(None).value(Decimal("4.11111111111111100E+15"), "tool_results") == "[REDACTED_CREDIT_CARD]"
+
+
 @pytest.mark.parametrize("number", [1.5, float("nan"), float("inf"), -0.0, 1e300, Decimal("1.5"), Decimal("sNaN"), 7.0])
 def test_another_number_is_the_same(number: Any) -> None:
     assert GUARD.walk(None).value(number, "tool_results") is number

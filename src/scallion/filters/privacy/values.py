@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
+from numbers import Number
 from operator import is_not
 from typing import Any, TypeVar
 
@@ -137,7 +138,7 @@ class Walk:
             return value
         if isinstance(value, str):
             return self.text(value, place)
-        if isinstance(value, int | float | Decimal):
+        if isinstance(value, Number):  # numpy's too
             return self._number(value, place)
         if isinstance(value, BaseMessage):
             return self.message(value)
@@ -149,8 +150,8 @@ class Walk:
             return self._bytes(value, place)
         return cleaned_object(value, lambda part: self.value(part, place))
 
-    def _number(self, number: float | Decimal, place: Place) -> Any:
-        text = without_fraction(str(number))
+    def _number(self, number: Number, place: Place) -> Any:
+        text = without_fraction(f"{number:f}" if isinstance(number, Decimal) else str(number))
         cleaned = self.text(text, place)
         return number if cleaned == text else cleaned
 
