@@ -157,3 +157,13 @@ def test_a_url_longer_than_any_hold_leaves_nothing_behind() -> None:
     assert "".join([*out, stream.finish()]) == one.redact(text)[0] == "see [REDACTED_URL] end"
     assert [(one.start, one.end) for one in stream.findings] == [(4, len(text) - 4)]
     assert max(held) < 17_000
+
+
+@pytest.mark.parametrize("strategy", ["mask", "redact", "hash"])
+@pytest.mark.parametrize("behind", ["DE89 3704 0044 0532 0130 00", "GB29 NWBK 6016 1331 9268 19"])
+def test_what_a_mask_shows_of_a_key_begins_nothing_else(strategy: str, behind: str) -> None:
+    """An account number that is glued to a key is a part of it; behind the mask it would be one by itself."""
+    one = redaction(Rule("api_key", strategy="mask"), Rule("iban", strategy=strategy))  # type: ignore[arg-type]
+    made = one.redact(f"x_{KEY_OF_AWS}{behind}:")[0]
+    assert made.startswith("x_****")
+    assert one.redact(made)[0] == made

@@ -25,6 +25,8 @@ SHOWN = 4
 """Characters that a mask shows, but for the name of an address."""
 OTHER_MASK = rf"\*{{4,}}+(?:\w{{{SHOWN}}}(?![\w@]))?"
 _goes_on = re.compile(rf"(?<=\w)(?:\d|[.:-]{{1,2}}[0-9A-Fa-f]|::)|(?<=\d)[{APART[2:]}]\d|(?<=\d\d\d\d)\s\d")
+_opening = re.compile(r"[A-Za-z]{2}[0-9]{2}")
+"""An account number may begin so, which it would once it stands apart from the rest of a key."""
 _in_brackets = re.compile(r"[(\[{<].*[)\]}>]", re.DOTALL)
 
 
@@ -55,7 +57,11 @@ def masked(kind: str, value: str) -> str:
         return f"****.****.**{value[-2:]}" if apart == "." else apart.join(["**"] * 5 + [value[-2:]])
     if kind == "url":
         return "[MASKED_URL]"
-    return f"****{value[-SHOWN:]}" if len(value) > 2 * SHOWN and re.fullmatch(r"\w+", value[-SHOWN:]) else "****"
+    shown = value[-SHOWN:]
+    is_shown = (
+        len(value) > 2 * SHOWN and re.fullmatch(r"\w+", shown) and not (kind == "api_key" and _opening.fullmatch(shown))
+    )
+    return f"****{shown}" if is_shown else "****"
 
 
 def without_mask(finding: Finding, text: str, cut: int) -> Finding:
