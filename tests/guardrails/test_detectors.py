@@ -121,6 +121,20 @@ def test_both_names_of_a_hardware_address() -> None:
     assert Rule("mac") == Rule("mac_address")
 
 
+@pytest.mark.parametrize("number", ["+12015550123", "+1 201-555-0123", "+44 20 7946 0958"])
+@pytest.mark.parametrize("behind", [" 7 times", " 2026", " 12 31", "-1", ") 4"])
+def test_digits_behind_a_phone_number_are_of_the_text(number: str, behind: str) -> None:
+    assert Redaction([Rule("phone")]).redact(f"call {number}{behind}")[0] == f"call [REDACTED_PHONE]{behind}"
+
+
+def test_a_number_that_begins_behind_what_is_none() -> None:
+    assert Redaction([Rule("phone")]).redact("::1\u2009(201) 555-0123.")[0] == "::1\u2009[REDACTED_PHONE]."
+
+
+def test_a_line_ends_what_is_no_address_yet() -> None:
+    assert Redaction([Rule("ip")]).redact("1\n.2.3.4")[1] == []
+
+
 def test_phone_needs_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     """And says so."""
     monkeypatch.setitem(sys.modules, "phonenumbers", None)

@@ -10,7 +10,7 @@ from scallion.pii.detector import Detector, Place
 
 OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 _dots = re.compile(rf"\.{OCTET}\.{OCTET}\.{OCTET}(?![0-9A-Za-z_]|\.\d)")
-_octet = re.compile(rf"{OCTET}$")
+_octet = re.compile(rf"{OCTET}\Z")
 _colons = re.compile(r":[0-9A-Fa-f]{0,4}:")
 LONGEST = 45
 """Characters of an address of version 6 that ends like one of version 4."""
