@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import time
 import weakref
 from typing import Any
 
@@ -27,6 +28,7 @@ from scallion import (
     filters,
     reject,
 )
+from scallion.loop.invocation import invocation
 from scallion.testing import Recording, ScriptedModel
 from scallion.tracing import recorder
 from scallion.tracing.recorder import SPANS
@@ -162,7 +164,17 @@ def test_a_turn_that_is_cancelled_from_outside(sql: SQLCheckpointer) -> None:
 
 def test_a_closed_stream(sql: SQLCheckpointer) -> None:
     """What was done until then is kept."""
-    agent = Agent(ScriptedModel([asks(call("refund", order=1)), "done"]), tools=Desk().tools, checkpointer=sql)
+
+    @around_chat
+    def waits(request: Any, state: Any, next: Any) -> Any:
+        """For the reader to leave: the turn does not wait for it."""
+        here, end = invocation(), time.monotonic() + 20
+        while request.messages[-1].type == "tool" and not here.cancelled and time.monotonic() < end:
+            time.sleep(0.001)
+        return next(request)
+
+    model = ScriptedModel([asks(call("refund", order=1)), "done"])
+    agent = Agent(model, tools=Desk().tools, filters=[waits], checkpointer=sql)
     for event in agent.stream("?", thread="t"):
         if type(event).__name__ == "ToolFinished":
             break
