@@ -15,7 +15,7 @@ from scallion.assembly import INHERIT, as_messages, as_saver, as_tools, check_ch
 from scallion.bridge import enter_async, enter_sync
 from scallion.cancelling import Cancelling
 from scallion.course import LoopPause, Resumption, Turn, new_turn_id
-from scallion.errors import Blocked, ConfigurationError, LeaseLost, NotPaused, ThreadError
+from scallion.errors import Blocked, ConfigurationError, LeaseLost, NotPaused, StorageError, ThreadError
 from scallion.events import Event, TurnStarted
 from scallion.filters.filter import CHAINS, NEEDS_SAVER, Filter, check, layers
 from scallion.filters.masking import cleaner
@@ -215,8 +215,8 @@ class Agent(Nesting, Shown, drawn_as="agent"):
         """Go on with a turn that a crash interrupted; None where there is none.
 
         A thread whose holder died on this machine is free at once, that of another machine when its lease expires:
-        until then, or while the turn runs, ThreadBusy is raised. A tool that was running when the process died is run
-        again, unless `filters.once` guards it: whether it took effect is not known.
+        until then, or while it runs, ThreadBusy is raised. A tool that ran when the process died is run again, unless
+        `filters.once` guards it: whether it took effect is not known.
         """
         try:
             return self.resume(thread, **options)
@@ -273,7 +273,7 @@ class Agent(Nesting, Shown, drawn_as="agent"):
         return partial(self._claimed, here, options, going_on, new=False), here
 
     def _invocation(self, thread: str, options: CallOptions) -> Invocation:
-        return new_invocation(new_turn_id(), thread, options, self._bound, self._clean)
+        return new_invocation(new_turn_id(), thread, options, getattr(self.checkpointer, "owner", None), self._clean)
 
     def _claimed(self, here: Invocation, options: CallOptions, run: Callable[[dict[str, Any]], T], *, new: bool) -> T:
         """Run a turn while no other one runs on its thread."""
@@ -288,10 +288,6 @@ class Agent(Nesting, Shown, drawn_as="agent"):
                 raise LeaseLost(str(here.thread)) from None
             raise ThreadError(str(here.thread), f"the turn on thread {here.thread!r} was cancelled") from None
         return with_trace(result, here, self.checkpointer, on=self._trace)
-
-    @property
-    def _bound(self) -> Any:
-        return getattr(self.checkpointer, "owner", None)
 
     def _graph_options(self, here: Invocation, options: CallOptions) -> dict[str, Any]:
         chosen: dict[str, Any] = {}
@@ -338,6 +334,8 @@ class Agent(Nesting, Shown, drawn_as="agent"):
         except LoopPause:  # it asks a person: the new message finds a paused thread
             self._threads.ready(config, str(here.thread), given, full=True)
         except Exception as error:
+            if isinstance(error, StorageError | ThreadError):  # of no filter: the next message tries again
+                raise
             log.warning("the open turn of thread %r was given up: %s", here.thread, type(error).__name__)
             return self._threads.close(config, str(here.thread), self._threads.head(config), UNKNOWN_OUTCOME, None)
         finally:

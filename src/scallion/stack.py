@@ -52,7 +52,7 @@ class Stack:
         """
         if (inner := self._inner(approval)) is not None:
             return inner[0].bar(inner[1], decision)
-        is_gone = approval.bound.get("layer") not in self._names
+        is_gone = approval.bound.get("layer") not in ["", *self._names]  # "" is the tool itself
         may_have_run = approval.kind == "unknown_outcome" and (is_gone or self.lacks(approval))
         if approval.bound.get("ran") or may_have_run:
             return "as its tool ran before"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -582,3 +583,14 @@ def test_a_failure_says_what_was_wrong_with_the_verdict(sql: SQLCheckpointer) ->
         with pytest.raises(FilterError) as caught:
             Agent(ScriptedModel(["fine"]), filters=[filters.moderation(check)]).invoke("Hello")
         assert str(caught.value) == f"filter 'moderation' failed in around_turn: {told}"
+
+
+@pytest.mark.parametrize("guard_first", [True, False])
+def test_beside_tokens_in_either_order(drive: Drive, guard_first: bool) -> None:
+    """Of the first message of a thread, too: whoever is outside has it taken out."""
+    guard = filters.pii("email", strategy="tokenise", key="a secret of some length")
+    check = filters.moderation(lambda text: False)
+    stack = [guard, check] if guard_first else [check, guard]
+    driver = drive(Agent(ScriptedModel(["ok"]), filters=stack, checkpointer="sqlite://"))
+    result, _ = driver.start("I am ana@example.com", thread="t")
+    assert re.fullmatch("I am <email_1_[a-z]{4}>", result.messages[0].text)

@@ -328,6 +328,21 @@ class TestAsk:
         result, _ = self.new(deploy, [FIRST, once], [tool]).resume("t", happened("it is paid"))
         assert (result.answer, paid) == ("end", [1])
 
+    def test_what_a_tool_asks_is_asked_again_whatever_is_decided(self, deploy: Deploy) -> None:
+        def asking(**given: Any) -> str:
+            return f"said {pause('sure?', allowed=('approve', 'reject')).type}"
+
+        def made(*properties: str) -> BaseTool:
+            schema = {"type": "object", "properties": {name: {"type": "integer"} for name in properties}}
+            return StructuredTool(name="refund", description="Asks.", args_schema=schema, func=asking)
+
+        paused, _ = deploy.agent([], [made("order")], [asks(REFUND)]).start("go", thread="t")
+        assert paused.approvals
+        new = self.new(deploy, [], [made("order", "amount")])
+        again, _ = new.resume("t", reject("no"))
+        assert again.approvals[0].description.startswith("Asked again: ")
+        assert new.resume("t", reject("no"))[0].messages[-2].text == "said reject"
+
     def test_what_a_person_rejects_that_nobody_would_ask_again(self, deploy: Deploy) -> None:
         first = deploy.pauses(filters.review_answer(), replies=["draft"]).approvals[0]
         with pytest.raises(PauseChanged, match="nobody would ask, and it was rejected"):

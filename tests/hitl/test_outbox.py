@@ -67,7 +67,8 @@ def ask(saver: SQLCheckpointer, calls: int = 1, thread: str = "t", **policy: Any
     for n in range(0, calls, 3):
         agent = clerk(saver, min(3, calls - n), **policy)
         agent.invoke("pay", thread=thread if n == 0 else f"{thread}{n}", owner="u1")
-    return [one.id for one in saver.approvals.list().items]
+    told = [one.approval for one in saver.outbox.list(None, limit=200).items]
+    return sorted((one.id for one in saver.approvals.list().items), key=lambda id: told.index(id) if id in told else 0)
 
 
 def shown(saver: Any) -> list[tuple[str, int, str | None]]:

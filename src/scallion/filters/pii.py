@@ -80,6 +80,11 @@ class Pii(Filter):
         """The mask for one run of a chain."""
         return PiiMask(self, state, share)
 
+    def begin_for(self, state: Any) -> None:
+        """Begin with the thread where a filter around this one has something taken out first."""
+        if not state.get("mark"):
+            self._begin(state)
+
     def walk(self, tokens: Tokens | None) -> Walk:
         """One pass over a value."""
         return Walk(self.name, self.redaction, tokens, self._places, self._clean)

@@ -53,7 +53,13 @@ class PiiMask:
     def __init__(self, guard: Pii, state: Any, share: Share) -> None:
         self._guard = guard
         self._vault = Vault(guard.key, state, guard.name, share) if guard.tokenises else None
-        self._tokens = self._vault.token if self._vault is not None else None
+        self._tokens = self._token if self._vault is not None else None
+        self._state = state
+
+    def _token(self, kind: str, value: str) -> str:
+        assert self._vault is not None
+        self._guard.begin_for(self._state)
+        return self._vault.token(kind, value)
 
     def reply(self, message: AIMessage) -> AIMessage:
         """What the model answered, and what it calls tools with."""
