@@ -277,7 +277,10 @@ def _segments(line: Sequence[Mark]) -> list[Segment]:
 def _begins(mark: Mark, group: Sequence[Mark], before: Sequence[Mark] | None) -> bool:
     """Whether a turn begins here: with its message, or with what is changed for it on a thread that rests."""
     if mark.begins:
-        return before is None or group[0].begins or any(one.source != "update" for one in group)
+        if before is None or group[0].begins or any(one.source != "update" for one in group):
+            return True
+        # One that a filter ended wrote its end alone; what is changed for a turn has the account of the one before.
+        return group[-1].turn != before[-1].turn and _is_counted(group, before[-1])
     if mark.source == "update" and group[-1].ended:
         return True
     # Where only the ends of turns are stored, the account alone tells one from the next.
