@@ -57,6 +57,13 @@ def unit(file: Path) -> str:
     return file.relative_to(SOURCE).with_suffix("").parts[0]
 
 
+def test_the_page_of_the_architecture_has_the_whole_tree() -> None:
+    page = (SOURCE.parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    tree = [line.split()[1] for line in page.splitlines() if line.startswith(("├─", "└─"))]
+    told = {one.removesuffix("/").removesuffix(".py") for one in tree}
+    assert told == {unit(file) for file in FILES} - {"__init__"}
+
+
 def imports(file: Path) -> Iterator[str]:
     """The dotted names that a file imports when it runs, lazily or not; type-checking imports are free."""
     tree = ast.parse(file.read_text())

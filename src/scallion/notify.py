@@ -71,7 +71,7 @@ def _body(notification: Notification) -> bytes:
 class Command:
     """Runs a program with the notification as JSON on its standard input; it succeeds with exit status 0.
 
-    `argv`: program and arguments; no shell is used. Its output is dropped. After `timeout` seconds it is killed.
+    `argv`: program and arguments; no shell is used. Its standard output is dropped. It has `timeout` seconds.
     """
 
     def __init__(self, argv: Sequence[str], *, timeout: float = 30) -> None:
@@ -106,7 +106,7 @@ class Webhook:
     "id.timestamp.body") tell a receiver that it is genuine, new, and whether it came before.
 
     `secret`: a text, which is base64 behind "whsec_"; bytes; several of these, while one takes over from another; None
-    for no signature. Redirects are not followed. `timeout`: seconds to connect, and to wait for an answer.
+    for no signature. Redirects are not followed. `timeout`: seconds to connect, and for each piece of the answer.
     `allow_http`: also without encryption to another machine. Raises ConfigurationError, which tells nothing of the URL.
     """
 

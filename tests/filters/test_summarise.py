@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from datetime import date
 from typing import Any
 
 import pytest
@@ -228,3 +229,8 @@ def test_the_transcript_has_calls_with_their_arguments() -> None:
 def test_what_cannot_work_is_refused(given: dict[str, Any], told: str) -> None:
     with pytest.raises(ConfigurationError, match=f"filter 'sum': {told}"):
         filters.summarise(name="sum", **given)
+
+
+def test_arguments_are_told_as_they_were_written() -> None:
+    asked = AIMessage("", tool_calls=[call("book", city="東京", on=date(2026, 12, 1))])
+    assert transcript([asked]) == 'ai calls book: {"city": "東京", "on": "2026-12-01"}'

@@ -35,7 +35,12 @@ def transcript(messages: Iterable[BaseMessage]) -> str:
 def _lines(message: BaseMessage) -> list[str]:
     calls = message.tool_calls if isinstance(message, AIMessage) else []
     said = [f"{message.type}: {message.text}"] if message.text or not calls else []
-    return said + [f"{message.type} calls {call['name']}: {json.dumps(call['args'])}" for call in calls]
+    return said + [f"{message.type} calls {call['name']}: {_told(call['args'])}" for call in calls]
+
+
+def _told(args: Any) -> str:
+    """Arguments as the model wrote them; what a filter has put among them that is no JSON, as its text."""
+    return json.dumps(args, ensure_ascii=False, default=str)
 
 
 def asked(prompt: str, before: str, messages: Iterable[BaseMessage]) -> list[BaseMessage]:

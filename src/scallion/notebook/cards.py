@@ -12,10 +12,7 @@ from scallion.inspect.card import answer_of, arguments, facts, heading, verdict
 from scallion.inspect.escape import one_line, printable
 from scallion.notebook.filled import pointer, read
 from scallion.notebook.form import Field, form, is_text
-from scallion.values import Approval, Decision, DecisionType
-
-WITH_TEXT: tuple[DecisionType, ...] = ("reject", "respond", "happened")
-"""What carries a text that somebody writes; a response may have a form instead."""
+from scallion.values import Approval, Decision
 
 
 def card(approval: Approval) -> dict[str, Any]:
