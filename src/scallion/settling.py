@@ -7,6 +7,7 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage, ToolMessage
 
+from scallion.approvals.payload import placed
 from scallion.approvals.questions import questions
 from scallion.filters.effects import recorded
 from scallion.filters.environment import failure
@@ -45,7 +46,7 @@ def answered(
 def _ran(interrupts: Sequence[Any], order: Sequence[str]) -> Iterator[tuple[str, str]]:
     """What is known, by id, of the calls that ran before the pause, whole or in part; `order`: the ids of the batch."""
     for one in (each.approval("") for each in questions(interrupts)):
-        place = one.bound.get("place") or ()
+        place = placed(one.bound)
         if one.bound.get("ran") and not one.bound.get("depth"):
             yield str(one.call_id), failure(one.description) if one.kind == "environment" else RAN
         elif _asks_inside(one) and place and place[0] < len(order):

@@ -14,13 +14,14 @@ from scallion.approvals.changed import again
 from scallion.approvals.decisions import check_open
 from scallion.approvals.forms import EXPIRED
 from scallion.approvals.ledger import Ledger, addressed, open_approvals, record
+from scallion.approvals.naming import check_owner
 from scallion.approvals.payload import is_ours, placed
 from scallion.approvals.questions import answers as question_answers
 from scallion.approvals.questions import questions
 from scallion.bridge import call
 from scallion.course import LoopPause, Resumption
 from scallion.elsewhere import refuse_message, refuse_resume
-from scallion.errors import ConfigurationError, NotPaused, PauseChanged, ThreadError, ThreadPaused
+from scallion.errors import ConfigurationError, NotPaused, PauseChanged, ThreadPaused
 from scallion.history import calls_of, changes, last_batch, left_of
 from scallion.loop.invocation import Invocation, invocation
 from scallion.loop.updating import enter, update
@@ -155,8 +156,8 @@ class Threads:
         if owner is None or sessions is None or invocation().lease is not None:
             return
         session = call(sessions.get, sessions.aget, thread)
-        if session is not None and session.owner not in (None, owner):
-            raise ThreadError(thread, f"thread {thread!r} belongs to another owner")
+        if session is not None:
+            check_owner(thread, session.owner, owner)
 
     def without_removals(
         self, config: Mapping[str, Any], head: Head | None, messages: list[BaseMessage]

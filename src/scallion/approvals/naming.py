@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from scallion.errors import ConfigurationError
+from scallion.errors import ConfigurationError, ThreadError
 
 LONGEST = 255
 """Characters of a name that every database holds."""
@@ -23,6 +23,12 @@ def somebody(metadata: Mapping[str, Any], key: str) -> str | None:
     """Who stands there; None for what names nobody."""
     given = metadata.get(key)
     return as_text(key, given) if _is_name(given) and given != "" else None
+
+
+def check_owner(thread: str, whose: str | None, owner: str | None) -> None:
+    """Raise ThreadError where the thread is not the owner's; one of nobody, and a look for nobody, passes."""
+    if owner is not None and whose not in (None, owner):
+        raise ThreadError(thread, f"thread {thread!r} belongs to another owner")
 
 
 def _is_name(given: object) -> bool:

@@ -22,12 +22,12 @@ from langgraph.types import Command, StateUpdate
 from typing_extensions import TypedDict
 
 from scallion.approvals.decisions import check_fit, read
-from scallion.approvals.naming import somebody
+from scallion.approvals.naming import check_owner, somebody
 from scallion.approvals.payload import is_ours
 from scallion.approvals.questions import Question
 from scallion.assembly import as_messages, split_system
 from scallion.bridge import call, enter_async, enter_sync
-from scallion.errors import ConfigurationError, InvalidDecision, ThreadError, ThreadPaused
+from scallion.errors import ConfigurationError, InvalidDecision, ThreadPaused
 from scallion.filters.state import StateRules
 from scallion.history import changes, with_ids
 from scallion.loop.node import Node
@@ -129,10 +129,10 @@ class TurnGraph(CompiledStateGraph[Any, Any, Any, Any]):
             return
         thread = str(whole["configurable"]["thread_id"])
         row = call(sessions.get, sessions.aget, thread)
-        owner = somebody(whole["metadata"], "owner")
-        if row is not None and row.owner is not None and owner not in (None, row.owner):
-            raise ThreadError(thread, f"thread {thread!r} belongs to another owner")
-        if row is not None and row.status == "paused" and not isinstance(input, Command | None):
+        if row is None:
+            return
+        check_owner(thread, row.owner, somebody(whole["metadata"], "owner"))
+        if row.status == "paused" and not isinstance(input, Command | None):
             self._admit_message(thread)
 
     def _admit_message(self, thread: str) -> None:

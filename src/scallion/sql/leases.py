@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, and_, select, update
 
+from scallion.approvals.naming import check_owner
 from scallion.bridge import call
 from scallion.errors import ConfigurationError, LeaseLost, NotPaused, StorageError, ThreadBusy, ThreadError
 from scallion.sql import holders, names, owners, sessions, traces
@@ -337,5 +338,4 @@ def _check_owner(row: Claimed, thread: str, new: bool, owner: str | None, bound:
     if bound is not None and row.owner != bound and not new:
         raise NotPaused(thread, f"there is no thread {thread!r}")
     owners.admit(thread, row.owner, bound)
-    if owner is not None and row.owner not in (None, owner):
-        raise ThreadError(thread, f"thread {thread!r} belongs to another owner")
+    check_owner(thread, row.owner, owner)
