@@ -84,10 +84,10 @@ def measure(url: str, rounds: int) -> dict[str, Any]:
     return {"off, milliseconds": off, "on": ratios(taken, "on"), "guarded": ratios(taken, "guarded")}
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure and print."""
+def on_each(measure: Callable[[str, int], Any], rounds: int, arguments: Sequence[str] | None) -> None:
+    """Measure on each database that is asked for, and print; `rounds`: how many, unless that is asked for too."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--databases", nargs="*", default=["SQLite", "PostgreSQL"])
     options = parser.parse_args(arguments)
     found: dict[str, Any] = {}
@@ -98,6 +98,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with postgres_database() as (url, _):
             found["PostgreSQL"] = measure(url, options.rounds)
     print(json.dumps(found, indent=2))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure and print."""
+    on_each(measure, 200, arguments)
 
 
 if __name__ == "__main__":

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any
 
-from lease import Turn, measured, ratios
+from lease import Turn, measured, on_each, ratios
 from parts import Model, look
-from stores import postgres_database, sqlite_file
 
 from scallion import Agent, Filter, SQLCheckpointer
 
@@ -47,18 +44,7 @@ def measure(url: str, rounds: int) -> dict[str, Any]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rounds", type=int, default=300)
-    parser.add_argument("--databases", nargs="*", default=["SQLite", "PostgreSQL"])
-    options = parser.parse_args(arguments)
-    found: dict[str, Any] = {}
-    if "SQLite" in options.databases:
-        with sqlite_file() as (path, _):
-            found["SQLite"] = measure(f"sqlite:///{path}", options.rounds)
-    if "PostgreSQL" in options.databases:
-        with postgres_database() as (url, _):
-            found["PostgreSQL"] = measure(url, options.rounds)
-    print(json.dumps(found, indent=2))
+    on_each(measure, 300, arguments)
 
 
 if __name__ == "__main__":
