@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import threading
 import time
@@ -45,12 +46,15 @@ def breaks(conn: Connection) -> None:
 
 
 class Busy:
-    """A database whose writer is busy until all works are handed in."""
+    """A database whose writer is busy until all works are handed in: by threads, or by tasks of a loop."""
 
-    def __init__(self, saver: SQLCheckpointer) -> None:
+    def __init__(self, saver: SQLCheckpointer, colour: str = "sync") -> None:
         self.database = saver.database
         self.commits = 0
         self.threads = ThreadPoolExecutor(16)
+        self.loop = asyncio.new_event_loop() if colour == "async" else None
+        if self.loop is not None:
+            self.threads.submit(self.loop.run_forever)
         self.database.run(lambda conn: conn.execute(text("CREATE TABLE notes (name TEXT)")), write=True)
         event.listen(self.database.engine, "commit", self._count)
 
@@ -64,30 +68,48 @@ class Busy:
     def at_once(self, *works: Work, unsure: Work | None = None) -> list[Future[Any]]:
         """What becomes of works that all wait while another is busy."""
         inside, go = threading.Event(), threading.Event()
-        first = self.threads.submit(self.database.run, lambda conn: inside.set() or go.wait(10), write=True)
+        first = self.begun(lambda conn: inside.set() or go.wait(10))
         assert inside.wait(10)
         self.commits = 0
         futures = []
         for n, work in enumerate(works, 1):
-            futures.append(self.threads.submit(self.database.run, work, write=True, unsure=unsure))
+            futures.append(self.begun(work, unsure))
             self._wait_for(n)
         go.set()
         assert first.result(10)
         return futures
 
+    def begun(self, work: Work, unsure: Work | None = None) -> Future[Any]:
+        """What becomes of one."""
+        if self.loop is None:
+            return self.threads.submit(self.database.run, work, write=True, unsure=unsure)
+        return asyncio.run_coroutine_threadsafe(self.database.arun(work, write=True, unsure=unsure), self.loop)
+
+    def close(self) -> None:
+        if self.loop is not None:
+            self.loop.call_soon_threadsafe(self.loop.stop)
+        self.threads.shutdown()
+        if self.loop is not None:
+            self.loop.close()
+
     def _wait_for(self, count: int) -> None:
-        commits: Any = self.database._commits
+        where: Any = self.database._commits if self.loop is None else self.database._threads
         until = time.monotonic() + 10
-        while len(commits._waiting) < count:
+        while len(where._waiting) < count:
             assert time.monotonic() < until
             time.sleep(0.001)
 
 
+@pytest.fixture(params=["sync", "async"])
+def colour(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture
-def busy(saver: SQLCheckpointer) -> Iterator[Busy]:
-    made = Busy(saver)
+def busy(saver: SQLCheckpointer, colour: str) -> Iterator[Busy]:
+    made = Busy(saver, colour)
     yield made
-    made.threads.shutdown()
+    made.close()
 
 
 @files
@@ -129,6 +151,7 @@ def test_all_are_tried_alone_if_they_fail_together(busy: Busy) -> None:
 
 
 @files
+@pytest.mark.parametrize("colour", ["sync"], indirect=True)
 def test_an_interrupted_writer_leaves_the_others_theirs(busy: Busy) -> None:
     error = KeyboardInterrupt()
     one, two, three = busy.at_once(fails("a", error), adds("b"), adds("c"))
@@ -137,6 +160,7 @@ def test_an_interrupted_writer_leaves_the_others_theirs(busy: Busy) -> None:
     assert busy.notes == {"b", "c"}
 
 
+@pytest.mark.parametrize("colour", ["sync"], indirect=True)
 def test_who_is_interrupted_while_waiting_is_not_written(busy: Busy) -> None:
     """The piece of a thread that gave up waiting must not turn up in a later commit."""
     commits: Any = busy.database._commits
@@ -190,12 +214,12 @@ class Signalled(sqlite3.Connection):
 
 
 @pytest.fixture
-def signalled(database: str) -> Iterator[Busy]:
+def signalled(database: str, colour: str) -> Iterator[Busy]:
     with SQLCheckpointer(database, auto_upgrade=True) as saver:
         event.listen(saver.database.engine, "do_connect", lambda *given: given[-1].update(factory=Signalled))
-        made = Busy(saver)
+        made = Busy(saver, colour)
         yield made
-        made.threads.shutdown()
+        made.close()
     assert not Signalled.coming
 
 

@@ -35,7 +35,7 @@ class _Batch:
     __slots__ = ("outcome",)
 
     def __init__(self) -> None:
-        self.outcome: Literal["undone", "in doubt", "committed"] = "undone"
+        self.outcome: Literal["undone", "in doubt", "settled"] = "undone"
 
     def commit(self, conn: Connection) -> None:
         """Commit, and know the outcome whenever a signal comes; only a second one can leave it in doubt."""
@@ -43,16 +43,16 @@ class _Batch:
         self.outcome = "in doubt"
         try:
             raw.execute("COMMIT")
-            self.outcome = "committed"
+            self.outcome = "settled"
         except Exception:
             self.outcome = "undone"
             raise
         except BaseException:
-            self.outcome = "undone" if raw.in_transaction else "committed"
+            self.outcome = "undone" if raw.in_transaction else "settled"
             raise
 
 
-class _Piece:
+class Piece:
     """Work that waits, or what came of it in its batch."""
 
     __slots__ = ("batch", "error", "is_durable", "is_given_up", "is_taken", "value", "work")
@@ -76,11 +76,23 @@ class _Piece:
             raw.execute("ROLLBACK TO piece")
         raw.execute("RELEASE piece")
 
+    def run_alone(self, begin: Begin) -> None:
+        """Do the work in a transaction of its own."""
+        try:
+            with begin(durable=self.is_durable) as conn:
+                self.value = self.work(conn)
+        except Exception as error:
+            self.error = error
+
     def result(self) -> Any:
-        """What the work gave, or raised."""
-        if self.error is not None:
-            raise self.error
-        return self.value
+        """What the work gave, or raised: once, as an error that is kept keeps its connection."""
+        error, self.error = self.error, None
+        if error is None:
+            return self.value
+        try:
+            raise error
+        finally:
+            del error
 
 
 class Commits:
@@ -88,7 +100,7 @@ class Commits:
 
     def __init__(self) -> None:
         self._writing = Lock()
-        self._waiting: deque[_Piece] = deque()
+        self._waiting: deque[Piece] = deque()
 
     def alone(self, work: Work[T], begin: Callable[[], AbstractContextManager[Connection]]) -> T:
         """What `work` gives, in a transaction of its own."""
@@ -100,34 +112,42 @@ class Commits:
 
         It waits for the disk if one of them has to be `durable`.
         """
-        mine = _Piece(work, durable)
-        self._waiting.append(mine)
+        mine = Piece(work, durable)
         try:
-            with self._writing:
-                if not mine.is_taken:
-                    self._write(self._taken(), begin)
+            self.write([mine], begin)
         except BaseException:
             mine.is_given_up = True
             raise
-        if mine.batch.outcome == "in doubt":
-            raise InDoubt
-        return mine.result() if mine.batch.outcome == "committed" else self.alone(work, begin)
+        done: T = self.outcome(mine, begin)
+        return done
 
-    def _taken(self) -> list[_Piece]:
+    def write(self, mine: Sequence[Piece], begin: Begin) -> None:
+        """Have these pieces written, with whatever else waits at this moment."""
+        self._waiting.extend(mine)
+        with self._writing:
+            if not all(piece.is_taken for piece in mine):
+                self._write(self._taken(), begin)
+
+    def outcome(self, piece: Piece, begin: Begin) -> Any:
+        """What the piece gave, or raised, when it was written. Raises InDoubt."""
+        if piece.batch.outcome == "in doubt":
+            raise InDoubt
+        return piece.result() if piece.batch.outcome == "settled" else self.alone(piece.work, begin)
+
+    def _taken(self) -> list[Piece]:
         pieces = [self._waiting.popleft() for _ in range(len(self._waiting))]
         for piece in pieces:
             piece.is_taken = True
         return [piece for piece in pieces if not piece.is_given_up]
 
-    def _write(self, pieces: Sequence[_Piece], begin: Begin) -> None:
+    def _write(self, pieces: Sequence[Piece], begin: Begin) -> None:
         batch = _Batch()
         durable = any(piece.is_durable for piece in pieces)
         for piece in pieces:
             piece.batch = batch
         if len(pieces) == 1:
-            with begin(durable=durable) as conn:
-                pieces[0].value = pieces[0].work(conn)
-            batch.outcome = "committed"
+            pieces[0].run_alone(begin)
+            batch.outcome = "settled"
             return
         try:
             with begin(durable=durable) as conn:

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
@@ -24,13 +22,14 @@ from sqlalchemy.engine import URL
 
 from scallion.errors import Closed, ConfigurationError
 from scallion.sql import audit, keyring, schema, shortcut, sqlite
+from scallion.sql.awaited import CLOSED, Threads
 from scallion.sql.cipher import cipher
 from scallion.sql.clock import Clock, stamp
-from scallion.sql.commits import Commits
+from scallion.sql.commits import Commits, Piece
 from scallion.sql.failures import Trial, Work
 from scallion.sql.forks import gate
 from scallion.sql.loops import Loops
-from scallion.sql.opening import THREADS, async_made, file_of, isolate, opened
+from scallion.sql.opening import async_made, file_of, isolate, opened
 from scallion.sql.statement import NoShortcut
 from scallion.sql.tables import Tables
 
@@ -89,10 +88,10 @@ class Database:
     def _begin(self) -> None:
         """The locks, threads and async engines of this process."""
         self._loops = Loops(partial(async_made, self.url))
-        self._threads: ThreadPoolExecutor | None = None
         self._guard = Lock()
         self._single: Any = RLock() if isinstance(self.engine.pool, StaticPool) else nullcontext()
         self._commits = Commits() if self.is_sqlite else None
+        self._threads = Threads()
         self._order: Sequence[AbstractContextManager[Any]] = [nullcontext()]
         if self._has_shortcut:
             self._order = [Lock() for _ in range(ORDERED)]
@@ -142,7 +141,7 @@ class Database:
         self._check_open()
         engine = await self._async_engine()
         if engine is None:
-            return await self._in_thread(partial(self.run, work, write=write, unsure=unsure, durable=durable))
+            return await self._in_threads(work, write, unsure, durable)
         if not self._ready:
             await self.asetup(self.auto_upgrade)
         return await self._awork(engine, self._kept(work) if write and durable else work, unsure and self._kept(unsure))
@@ -163,8 +162,8 @@ class Database:
 
     async def astore(self, work: Work[Known], memory: Memory, thread: str) -> None:
         """As `store`, without blocking the event loop."""
-        if await self._async_engine() is None:
-            await self._in_thread(partial(self.store, work, memory, thread))
+        if self._has_shortcut and await self._async_engine() is None:
+            await self._threads.run(partial(self.store, work, memory, thread))
         else:
             (await self.arun(work, write=True)).keep()
 
@@ -179,7 +178,7 @@ class Database:
     async def afind(self, work: Work[T], *, write: bool = False) -> T:
         """As `find`, without blocking the event loop."""
         if await self._async_engine() is None:
-            return await self._in_thread(partial(self.find, work, write=write))
+            return await self._threads.run(partial(self.find, work, write=write))
         return await self.arun(work, write=write, durable=not write)
 
     def setup(self, upgrade: bool) -> None:
@@ -197,7 +196,7 @@ class Database:
         self._check_open()
         engine = await self._async_engine()
         if engine is None:
-            await self._in_thread(partial(self.setup, upgrade))
+            await self._threads.run(partial(self.setup, upgrade))
             return
         if upgrade and await self._awork(engine, self._revision) != schema.HEAD:
             await self._awork(engine, lambda conn: schema.upgrade(conn, self.tables))
@@ -246,8 +245,7 @@ class Database:
 
     def _close(self, *, wait: bool) -> None:
         self.closed = True
-        if self._threads is not None:
-            self._threads.shutdown(wait=wait)
+        self._threads.close(wait=wait)
         if self._at_hand is not None:
             self._at_hand.shut()
         if not self._is_given:
@@ -283,6 +281,17 @@ class Database:
     def _begin_key(self, conn: Connection) -> None:
         keyring.begin(conn, self.tables, stamp(conn, self.clock))
 
+    async def _in_threads(self, work: Work[T], write: bool, unsure: Work[T] | None, durable: bool) -> T:
+        if self._commits is None or not write or not self._ready:
+            return await self._threads.run(partial(self.run, work, write=write, unsure=unsure, durable=durable))
+        trial = self._trial(self._kept(work) if durable else work, unsure and self._kept(unsure))
+        begin = partial(self._transaction, True)
+        piece = Piece(trial.run, durable)
+        outcome = partial(self._commits.outcome, piece, begin)
+        again = partial(self._commits.together, trial.run, begin, durable=durable)
+        together = partial(self._commits.write, begin=begin)
+        return await self._threads.written(piece, together, partial(trial.ended, outcome, again))
+
     def _work(
         self,
         work: Work[T],
@@ -294,15 +303,15 @@ class Database:
     ) -> T:
         trial = self._trial(work, unsure)
         begin = partial(self._transaction, write)
-        while True:
-            with trial:
-                if write and self._commits is not None:
-                    if alone:
-                        return self._commits.alone(trial.run, begin)
-                    return self._commits.together(trial.run, begin, durable=durable)
-                with begin() as conn:
-                    return trial.run(conn)
-            time.sleep(trial.pause)
+        commits = self._commits if write else None
+
+        def attempt() -> T:
+            if commits is not None:
+                return commits.alone(trial.run, begin) if alone else commits.together(trial.run, begin, durable=durable)
+            with begin() as conn:
+                return trial.run(conn)
+
+        return trial.ended(attempt)
 
     def _trial(self, work: Work[T], unsure: Work[T] | None) -> Trial[T]:
         return Trial(work, unsure, patient=self._ready, file=self._file, keys=lambda: self.tables.cipher)
@@ -341,21 +350,7 @@ class Database:
 
     def _check_open(self) -> None:
         if self.closed:
-            raise Closed("the saver or inbox is closed: make a new one")
-
-    async def _in_thread(self, call: Callable[[], T]) -> T:
-        try:
-            called = asyncio.get_running_loop().run_in_executor(self._pool(), call)
-        except RuntimeError:  # these threads have ended
-            self._check_open()
-            raise
-        return await called
-
-    def _pool(self) -> ThreadPoolExecutor:
-        with self._guard if self._threads is None else nullcontext():
-            if self._threads is None:
-                self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="scallion-sql")
-            return self._threads
+            raise Closed(CLOSED)
 
     async def _async_engine(self) -> AsyncEngine | None:
         """The async engine of the running loop, if the driver has an asyncio side."""

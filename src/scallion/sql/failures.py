@@ -72,6 +72,7 @@ class Trial(Generic[T]):
     def run(self, conn: Connection) -> T:
         """Do the work; when this returns, COMMIT is next."""
         self._stage = "working"
+        self._tried = self._keys()
         if self._sent:
             packets.check(conn, self._sent)
         try:
@@ -82,9 +83,16 @@ class Trial(Generic[T]):
         self._stage = "committing"
         return done
 
+    def ended(self, attempt: Callable[[], T], again: Callable[[], T] | None = None) -> T:
+        """What the first attempt gives that comes to something; those behind the first are `again`, if given."""
+        while True:
+            with self:
+                return attempt()
+            attempt = again or attempt
+            time.sleep(self.pause)
+
     def __enter__(self) -> None:
         self._stage = "connecting"
-        self._tried = self._keys()
         self._attempts += 1
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
