@@ -15,6 +15,8 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
+from scallion.sql.garbage import collector_at_rest
+
 T = TypeVar("T")
 Work = Callable[[Connection], T]
 
@@ -150,7 +152,7 @@ class Commits:
             batch.outcome = "settled"
             return
         try:
-            with begin(durable=durable) as conn:
+            with begin(durable=durable) as conn, collector_at_rest():
                 for piece in pieces:
                     piece.run(conn)
                 batch.commit(conn)

@@ -15,7 +15,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from scallion.sql.encoding import Blob, Leaf, Many, Serde
-from scallion.sql.messages import Recipe, Series, collector_at_rest, is_message, make, recipe, series, weight
+from scallion.sql.garbage import collector_at_rest
+from scallion.sql.messages import Recipe, Series, is_message, make, recipe, series, weight
 
 if TYPE_CHECKING:
     from scallion.sql.sessions import Claimed

@@ -6,11 +6,9 @@ those of them that can change in place (dicts and lists) hold what they held.
 
 from __future__ import annotations
 
-import gc
 import marshal
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, repeat
 from operator import attrgetter, is_
@@ -244,16 +242,3 @@ def series(messages: Sequence[Any], blobs: Sequence[Blob], before: Series | None
         return None
     seals = (*(known.seals if known else ()), fresh)
     return Series(list(messages), seals, blobs, weight=(known.weight if known else 0) + weight(blobs[start:]))
-
-
-@contextmanager
-def collector_at_rest() -> Iterator[None]:
-    """While many objects are made, none of which is garbage, the garbage collector would walk the heap in vain."""
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
