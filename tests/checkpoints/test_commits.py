@@ -93,7 +93,7 @@ class Busy:
             self.loop.close()
 
     def _wait_for(self, count: int) -> None:
-        where: Any = self.database._commits if self.loop is None else self.database._threads
+        where: Any = self.database._commits if self.loop is None else self.database._threads._queue
         until = time.monotonic() + 10
         while len(where._waiting) < count:
             assert time.monotonic() < until

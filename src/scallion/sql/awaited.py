@@ -1,32 +1,44 @@
 """Threads of ours, for asyncio callers where the driver has no asyncio side.
 
-What writes to SQLite does not take a thread each, as each would only wait for the others: one thread writes all that
-waits at a moment, in one transaction, and tells the loops at once.
+What writes does not take a thread each, as there each would only wait for the others, or for the network: what waits at
+a moment is written together, and the loops are told at once.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from threading import Lock
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from scallion.errors import Closed
-from scallion.sql.commits import Piece
 from scallion.sql.opening import THREADS
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 CLOSED = "the saver or inbox is closed: make a new one"
 
 
-class _Awaited(NamedTuple):
-    """A piece, and how it is written with others; `settled` gives what came of it, or raises."""
+class Awaited(Protocol[T_co]):
+    """Something to be written with others."""
 
-    piece: Piece
-    write: Callable[[Sequence[Piece]], None]
-    settled: Callable[[], Any]
+    @property
+    def is_written(self) -> bool:
+        """Whether it was, or failed for a reason of its own, so that `ended` does not take long."""
+
+    def ended(self) -> T_co:
+        """What came of it, or of writing it alone."""
+
+
+Write = Callable[[Sequence[Any]], Collection[Any]]
+"""Writes all of these, or some, and gives those that are to be written next; what is left is written alone."""
+
+
+class _Waiting(NamedTuple):
+    awaited: Awaited[Any]
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
 
@@ -39,6 +51,35 @@ class _Told(NamedTuple):
     error: BaseException | None
 
 
+class _Queue:
+    """What waits to be written, one batch after the other."""
+
+    def __init__(self) -> None:
+        self._guard = Lock()
+        self._waiting: list[_Waiting] = []
+        self._is_writing = False
+
+    def add(self, one: _Waiting) -> bool:
+        """Whether somebody has to begin writing."""
+        with self._guard:
+            self._waiting.append(one)
+            begins, self._is_writing = not self._is_writing, True
+            return begins
+
+    def add_first(self, those: Sequence[_Waiting]) -> None:
+        """These are written next, which is before who writes asks for more."""
+        if those:
+            with self._guard:
+                self._waiting[:0] = those
+
+    def taken(self) -> Sequence[_Waiting]:
+        """All that wait; when there are none, the writing ends."""
+        with self._guard:
+            taken, self._waiting = self._waiting, []
+            self._is_writing = bool(taken)
+            return taken
+
+
 class Threads:
     """Where the asyncio callers of a database have work done."""
 
@@ -46,25 +87,25 @@ class Threads:
         self._guard = Lock()
         self._pool: ThreadPoolExecutor | None = None
         self._is_closed = False
-        self._waiting: list[_Awaited] = []
-        self._is_writing = False
+        self._queue = _Queue()
 
     async def run(self, call: Callable[[], T]) -> T:
         """What `call` gives in a thread. Raises Closed."""
         return await asyncio.wrap_future(self._submitted(call))
 
-    async def written(self, piece: Piece, write: Callable[[Sequence[Piece]], None], settled: Callable[[], T]) -> T:
-        """What `settled` gives once the piece has been written, with all that waits then. Raises Closed.
+    async def written(self, awaited: Awaited[T], write: Write) -> T:
+        """What comes of it when it has been written, with what else waits then. Raises Closed.
 
         It is written too where who awaits it is cancelled.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        with self._guard:
-            self._waiting.append(_Awaited(piece, write, settled, loop, future))
-            is_first, self._is_writing = not self._is_writing, True
-        if is_first:
-            self._begin()
+        if self._queue.add(_Waiting(awaited, loop, future)):
+            try:
+                self._submitted(partial(self._write_all, write))
+            except BaseException as error:
+                while refused := self._queue.taken():
+                    _tell((one.loop, _Told(one.future, None, error)) for one in refused)
         return await future
 
     def close(self, *, wait: bool) -> None:
@@ -72,13 +113,6 @@ class Threads:
         self._is_closed = True
         if self._pool is not None:
             self._pool.shutdown(wait=wait)
-
-    def _begin(self) -> None:
-        try:
-            self._submitted(self._write_all)
-        except BaseException as error:
-            _tell((one.loop, _Told(one.future, None, error)) for one in self._taken())
-            self._taken()
 
     def _submitted(self, call: Callable[[], T]) -> Future[T]:
         try:
@@ -94,25 +128,29 @@ class Threads:
                 self._pool = self._pool or ThreadPoolExecutor(THREADS, thread_name_prefix="scallion-sql")
         return self._pool
 
-    def _write_all(self) -> None:
-        while awaited := self._taken():
-            with suppress(BaseException):  # each of them is asked for its own, and tries by itself
-                awaited[0].write([one.piece for one in awaited])
-            _tell((one.loop, _Told(one.future, *_ending(one.settled))) for one in awaited)
+    def _write_all(self, write: Write) -> None:
+        while waiting := self._queue.taken():
+            later: Collection[Any] = ()
+            with suppress(BaseException):  # each of them is asked for its own
+                later = write([one.awaited for one in waiting])
+            self._queue.add_first([one for one in waiting if one.awaited in later])
+            _tell(map(_end, [one for one in waiting if one.awaited.is_written]))
+            for one in waiting:
+                if not one.awaited.is_written and one.awaited not in later:
+                    self._write_alone(one)
 
-    def _taken(self) -> list[_Awaited]:
-        """All that wait; when there are none, the writing ends."""
-        with self._guard:
-            taken, self._waiting = self._waiting, []
-            self._is_writing = bool(taken)
-            return taken
+    def _write_alone(self, one: _Waiting) -> None:
+        try:
+            self._submitted(lambda: _tell([_end(one)]))
+        except BaseException as error:
+            _tell([(one.loop, _Told(one.future, None, error))])
 
 
-def _ending(settled: Callable[[], T]) -> tuple[T | None, BaseException | None]:
+def _end(one: _Waiting) -> tuple[asyncio.AbstractEventLoop, _Told]:
     try:
-        return settled(), None
+        return one.loop, _Told(one.future, one.awaited.ended(), None)
     except BaseException as error:
-        return None, error
+        return one.loop, _Told(one.future, None, error)
 
 
 def _tell(endings: Iterable[tuple[asyncio.AbstractEventLoop, _Told]]) -> None:

@@ -10,12 +10,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from threading import Lock, current_thread, main_thread
-from typing import Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
 from scallion.sql.garbage import collector_at_rest
+
+if TYPE_CHECKING:
+    from scallion.sql.failures import Trial
 
 T = TypeVar("T")
 Work = Callable[[Connection], T]
@@ -123,12 +127,13 @@ class Commits:
         done: T = self.outcome(mine, begin)
         return done
 
-    def write(self, mine: Sequence[Piece], begin: Begin) -> None:
+    def write(self, mine: Sequence[Piece], begin: Begin) -> tuple[()]:
         """Have these pieces written, with whatever else waits at this moment."""
         self._waiting.extend(mine)
         with self._writing:
             if not all(piece.is_taken for piece in mine):
                 self._write(self._taken(), begin)
+        return ()
 
     def outcome(self, piece: Piece, begin: Begin) -> Any:
         """What the piece gave, or raised, when it was written. Raises InDoubt."""
@@ -159,3 +164,23 @@ class Commits:
         except BaseException as error:
             if not isinstance(error, Exception) and current_thread() is main_thread():
                 raise  # that is where signals arrive, whosever piece it was
+
+
+class Tried(Piece):
+    """A piece that is tried as often as it takes: with others at first."""
+
+    __slots__ = ("_begin", "_commits", "_trial")
+
+    def __init__(self, trial: Trial[Any], commits: Commits, begin: Begin, durable: bool) -> None:
+        super().__init__(trial.run, durable)
+        self._trial, self._commits, self._begin = trial, commits, begin
+
+    @property
+    def is_written(self) -> bool:
+        """As in `Awaited`."""
+        return self.batch.outcome == "settled"
+
+    def ended(self) -> Any:
+        """As in `Awaited`."""
+        again = partial(self._commits.together, self.work, self._begin, durable=self.is_durable)
+        return self._trial.ended(partial(self._commits.outcome, self, self._begin), again)

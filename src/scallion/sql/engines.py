@@ -9,25 +9,24 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, TypeVar
-from weakref import WeakSet, finalize, ref
+from weakref import finalize, ref
 
 from sqlalchemy import Connection, Engine, StaticPool, event
 from sqlalchemy.engine import URL
 
 from scallion.errors import Closed, ConfigurationError
-from scallion.sql import audit, keyring, schema, shortcut, sqlite
+from scallion.sql import audit, forks, keyring, pipelined, schema, shortcut, sqlite
 from scallion.sql.awaited import CLOSED, Threads
 from scallion.sql.cipher import cipher
 from scallion.sql.clock import Clock, stamp
-from scallion.sql.commits import Commits, Piece
+from scallion.sql.commits import Commits, Tried
 from scallion.sql.failures import Trial, Work
-from scallion.sql.forks import gate
 from scallion.sql.loops import Loops
 from scallion.sql.opening import async_made, file_of, isolate, opened
 from scallion.sql.statement import NoShortcut
@@ -45,7 +44,7 @@ ASYNC_DRIVERS = ("postgresql+asyncpg", "mysql+asyncmy", "mariadb+asyncmy")
 twice, because what its asyncio side does in Python for each statement, its sync side does in C."""
 
 
-ORDERED = 64
+ORDERED = 1024
 """How many sessions one process can write to at once over the short way."""
 
 
@@ -79,7 +78,7 @@ class Database:
         self._has_shortcut = shortcut.has_shortcut(self.engine, self.tables)
         self._inherited: list[Any] = []
         self._begin()
-        _databases.add(self)
+        forks.watch(self)
         if not self.is_sqlite and not self._is_given:
             event.listen(self.engine, "checkin", partial(_came_back, ref(self)))
         if self.is_sqlite and self._owned:
@@ -151,7 +150,7 @@ class Database:
 
         In one process one write to a session follows another, as in the database.
         """
-        with self._order[hash(thread) % len(self._order)]:
+        with self._lock(thread):
             row = memory.rows.get(thread) if self._has_shortcut else None
             if row is not None:
                 with suppress(NoShortcut):
@@ -163,9 +162,20 @@ class Database:
     async def astore(self, work: Work[Known], memory: Memory, thread: str) -> None:
         """As `store`, without blocking the event loop."""
         if self._has_shortcut and await self._async_engine() is None:
-            await self._threads.run(partial(self.store, work, memory, thread))
+            alone = partial(self.store, work, memory, thread)
+            if memory.rows.get(thread) is None:
+                await self._threads.run(alone)
+            else:
+                await self._threads.written(pipelined.Stored(work, memory, thread, alone), self._store_all)
         else:
             (await self.arun(work, write=True)).keep()
+
+    def _store_all(self, writes: Sequence[pipelined.Stored]) -> Collection[pipelined.Stored]:
+        self._check_open()
+        return pipelined.write(self.engine, self.tables, self._lock, writes)
+
+    def _lock(self, thread: str) -> Any:
+        return self._order[hash(thread) % len(self._order)]
 
     def find(self, work: Work[T], *, write: bool = False) -> T:
         """As `run`, for what may be a transaction for each statement: a read, or a `write` that need not be durable."""
@@ -286,11 +296,8 @@ class Database:
             return await self._threads.run(partial(self.run, work, write=write, unsure=unsure, durable=durable))
         trial = self._trial(self._kept(work) if durable else work, unsure and self._kept(unsure))
         begin = partial(self._transaction, True)
-        piece = Piece(trial.run, durable)
-        outcome = partial(self._commits.outcome, piece, begin)
-        again = partial(self._commits.together, trial.run, begin, durable=durable)
-        together = partial(self._commits.write, begin=begin)
-        return await self._threads.written(piece, together, partial(trial.ended, outcome, again))
+        piece = Tried(trial, self._commits, begin, durable)
+        return await self._threads.written(piece, partial(self._commits.write, begin=begin))
 
     def _work(
         self,
@@ -323,8 +330,8 @@ class Database:
 
     @contextmanager
     def _pooled(self, write: bool, durable: bool) -> Iterator[Connection]:
-        forks = gate if self.is_sqlite or not self._ready else nullcontext()  # the first connection has a lock
-        with forks, self._single:
+        gate = forks.gate if self.is_sqlite or not self._ready else nullcontext()  # the first connection has a lock
+        with gate, self._single:
             self._check_open()  # again: it may have been closed while this waited
             if not self.is_sqlite:
                 with self.engine.connect() as conn:
@@ -360,9 +367,6 @@ class Database:
         return await self._loops.engine() if is_async else None
 
 
-_databases: WeakSet[Database] = WeakSet()
-
-
 def _came_back(database: Callable[[], Database | None], connection: Any, record: Any) -> None:
     """Close a connection that was in use when its pool was closed: it would stay open until something collects it."""
     found = database()
@@ -376,19 +380,3 @@ def _collected(engine: Engine, at_hand: sqlite.AtHand | None, process: int) -> N
         if at_hand is not None:
             at_hand.close()
         engine.dispose()
-
-
-def _forking() -> None:
-    if gate.shut():
-        for database in list(_databases):
-            database.forking()
-
-
-def _forked() -> None:
-    gate.reset()
-    for database in list(_databases):
-        database.forked()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_forking, after_in_parent=gate.open, after_in_child=_forked)

@@ -1,9 +1,11 @@
-"""At a fork no thread is where the child could not go on."""
+"""At a fork no thread is where the child could not go on, and what is open in the parent stays the parent's."""
 
 from __future__ import annotations
 
+import os
 from threading import Condition, local
-from typing import Any
+from typing import Any, Protocol
+from weakref import WeakSet
 
 from sqlalchemy import Engine, event
 
@@ -71,3 +73,37 @@ def guard(engine: Engine) -> None:
 def _connect(dialect: Any, record: Any, arguments: Any, options: Any) -> Any:
     with gate:
         return dialect.connect(*arguments, **options)
+
+
+class Watched(Protocol):
+    """What has to do with forks."""
+
+    def forking(self) -> None:
+        """Close, in the parent, what a child must not have open; nobody uses it."""
+
+    def forked(self) -> None:
+        """Begin anew in the child."""
+
+
+_watched: WeakSet[Watched] = WeakSet()
+
+
+def watch(one: Watched) -> None:
+    """Tell it of forks, as long as somebody else keeps it."""
+    _watched.add(one)
+
+
+def _forking() -> None:
+    if gate.shut():
+        for one in list(_watched):
+            one.forking()
+
+
+def _forked() -> None:
+    gate.reset()
+    for one in list(_watched):
+        one.forked()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_forking, after_in_parent=gate.open, after_in_child=_forked)

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from scallion.sql.sessions import Claimed
 
 T = TypeVar("T")
+Planned = tuple[str, Mapping[str, Any]]
+"""A whole write: a statement and its parameters."""
 Shape = tuple[tuple[int, int, tuple[str, ...]], ...]
 """The statements of a write: which, how many rows, of which parameters."""
 
@@ -60,22 +62,39 @@ def has_shortcut(engine: Engine, t: Tables) -> bool:
 
 def written(engine: Engine, t: Tables, work: Callable[[Connection], T], row: Claimed) -> T:
     """What `work` gives for a session whose row is believed to be this one. Raises NoShortcut; then nothing is done."""
+    value, planned = plan(engine, t, work, row)
+    if all(sent(engine, [planned])):
+        return value
+    raise NoShortcut
+
+
+def plan(engine: Engine, t: Tables, work: Callable[[Connection], T], row: Claimed) -> tuple[T, Planned]:
+    """As `written`; the write is still to be sent."""
     planned = _Planned(engine.dialect, t, row)
     try:
         value = work(cast("Connection", planned))
     except Exception:  # of a row that may be another by now: the usual way finds out whether it is so
         raise NoShortcut from None
-    text, parameters = planned.statement()
+    return value, planned.statement()
+
+
+def sent(engine: Engine, writes: Sequence[Planned]) -> Sequence[bool]:
+    """Whether each of these was written: committed together when this returns. Raises NoShortcut; then none was."""
     with _cursor(engine) as cursor:
-        if send(cursor, text, parameters) == 1:
-            return value
-    raise NoShortcut
+        return [send(cursor, *writes[0]) == 1] if len(writes) == 1 else send_together(cursor.connection, writes)
 
 
 def send(cursor: Any, text: str, parameters: Mapping[str, Any]) -> int:
     """How many sessions were written to; it is committed when this returns."""
     sessions: int = cursor.execute(text, parameters).fetchone()[0]
     return sessions
+
+
+def send_together(conn: Any, writes: Sequence[Planned]) -> Sequence[bool]:
+    """As `sent`, one way there and back for all of them."""
+    with conn.pipeline(), conn.transaction():
+        cursors = [conn.execute(*one) for one in writes]
+    return [cursor.fetchone()[0] == 1 for cursor in cursors]
 
 
 def direct(engine: Engine, work: Callable[[Connection], T]) -> T:
@@ -148,7 +167,7 @@ class _Planned(StandIn):
         self._given.append((self._parts.index(statement), rows))
         return len(rows)
 
-    def statement(self) -> tuple[str, Mapping[str, Any]]:
+    def statement(self) -> Planned:
         """All of it as one statement, and its parameters."""
         shape = tuple((part, len(rows), tuple(rows[0])) for part, rows in self._given)
         text = self._prepared.soles.get(shape)
@@ -182,16 +201,21 @@ class _Sole:
         self.built: Select[Any] = select(func.count()).select_from(self._held).add_cte(*inserts)
 
     def _hold(self, shape: Shape) -> CTE:
-        """The session's row, changed and locked, if it holds what is expected."""
+        """The session's row, changed and locked, if it holds what is expected.
+
+        If somebody else has locked it, the usual way waits for him: here others may wait for this write.
+        """
         s = self._t.sessions
         changed: dict[str, Any] = {}
         for n, (part, _, names) in enumerate(shape):
             if part in FIRST:
                 given = {name: bindparam(f"{name}_{n}_0", type_=s.c[name].type) for name in names if name != "of"}
                 changed |= given | ({"updated": ServerNow()} if part == 1 else {})
-        if changed:
-            return update(s).where(*self._expected()).values(changed).returning(s.c.no).cte("held")
-        return select(s.c.no).where(*self._expected()).with_for_update().cte("held")
+        free = select(s.c.no).where(*self._expected()).with_for_update(skip_locked=True)
+        if not changed:
+            return free.cte("held")
+        its = select(free.cte("free").c.no).scalar_subquery()
+        return update(s).where(s.c.no == its).values(changed).returning(s.c.no).cte("held")
 
     def _expected(self) -> list[ColumnElement[bool]]:
         from scallion.sql.sessions import Claimed
