@@ -534,7 +534,7 @@ def test_a_thread_that_is_damaged_is_found_by_its_name(saver: SQLCheckpointer) -
     hurt = "(SELECT no FROM sessions WHERE thread = 'hurt-{0}')"
     with saver.database.engine.begin() as conn:
         conn.execute(text(f"UPDATE checkpoints SET leaves = x'00' WHERE session = {hurt.format('leaves')}"))
-        conn.execute(text(f"UPDATE items SET data = x'c1' WHERE session = {hurt.format('items')} AND type = 'msgpack'"))
+        conn.execute(text(f"UPDATE items SET data = x'c1' WHERE session = {hurt.format('items')} AND type <> 'form'"))
     assert found(saver, "deep") == ["whole"]
     assert found(saver, "hurt hello") == ["hurt-items", "hurt-leaves"]
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import ormsgpack
 
 from scallion.errors import NotSerializable
+from scallion.sql.phrases import SHORTENED, lengthened, shortened
 
 if TYPE_CHECKING:
     from scallion.sql.messages import Series
@@ -29,7 +30,7 @@ RUNS, LIST, DICT = 0, 1, 2
 SMALL = 48
 """Values of at most that many bytes stay in place: an item of their own would cost more."""
 SHORT = 256
-"""Lists and dicts of at most that many bytes are not taken apart."""
+"""Lists and dicts of small values are not taken apart if these have at most that many bytes together."""
 WIDE = 16
 """Dicts of more keys are not taken apart: their references would be stored again with each version."""
 
@@ -71,6 +72,16 @@ class Blob:
     type: str
     data: bytes
 
+    @classmethod
+    def of(cls, type: str, data: bytes) -> Blob:
+        """What a serializer gave, as it is stored."""
+        return cls(*shortened(type, data))
+
+    @property
+    def typed(self) -> tuple[str, bytes]:
+        """For a serializer to rebuild."""
+        return lengthened(self.type, self.data)
+
     @cached_property
     def hash(self) -> bytes:
         """The 16 bytes that stand for type and data."""
@@ -78,8 +89,8 @@ class Blob:
 
     @property
     def is_small(self) -> bool:
-        """Whether it stays in place."""
-        return len(self.data) <= SMALL
+        """Whether it stays in place. A message never does, however short: it is in many versions of a list."""
+        return len(self.data) <= SMALL and self.type != SHORTENED
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +148,7 @@ def _listed(codec: Dumps, value: Any, before: Sequence[Series]) -> Plan:
 def _apart(codec: Dumps, value: Any, taken: Many | Keyed) -> Plan:
     size = 0
     for blob in blobs(taken):
-        if (size := size + len(blob.data)) > SHORT:
+        if not blob.is_small or (size := size + len(blob.data)) > SHORT:
             return taken
     return codec.dump(value)
 

@@ -298,7 +298,7 @@ class Codec:
 
     def dump(self, value: Any) -> Blob:
         """The serialised value."""
-        return Blob(*self.serde.dumps_typed(value))
+        return Blob.of(*self.serde.dumps_typed(value))
 
     def dump_list(self, value: Sequence[Any], before: Sequence[Series]) -> Many:
         """The list taken apart; what it begins with, or holds, of the messages `before` is not serialised again."""
@@ -317,7 +317,7 @@ class Codec:
 
     def load(self, blob: Blob) -> Any:
         """The value, always a new object."""
-        return self.serde.loads_typed((blob.type, blob.data))
+        return self.serde.loads_typed(blob.typed)
 
     def load_list(self, key: tuple[str, str, str], listed: Listed, blobs: Mapping[int, Blob]) -> list[Any]:
         """The items of a list, always new objects; a list of messages is remembered as the series `key`."""

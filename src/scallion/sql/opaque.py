@@ -57,7 +57,7 @@ class Opaque:
         """The piece as LangGraph's serializer has it."""
         if value is None:
             return Blob("null", b"")
-        return Blob("bytes", value) if type(value) is bytes else Blob(self.type, self.close(value))
+        return Blob("bytes", value) if type(value) is bytes else Blob.of(self.type, self.close(value))
 
     def dump_list(self, value: Sequence[Any], before: Sequence[Series]) -> Many:
         """The list in pieces."""
@@ -85,7 +85,7 @@ class Value:
     def typed(self) -> tuple[str, bytes]:
         """For a serializer to rebuild."""
         blob = self.content if isinstance(self.content, Blob) else self.kind.dump(self.content)
-        return blob.type, blob.data
+        return blob.typed
 
 
 def plain(content: Any) -> Value:

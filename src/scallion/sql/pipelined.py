@@ -41,27 +41,31 @@ class Stored:
             self._alone()
 
 
+_Plan = tuple[Stored, "Known", shortcut.Planned]
+
+
 def write(engine: Engine, t: Tables, lock: Callable[[str], Lock], writes: Sequence[Stored]) -> Collection[Stored]:
     """Write those that can go the short way, and give those that are next: a session is written to once at a time."""
     locks: set[Lock] = set()
     later: set[Stored] = set()
-    plans: list[tuple[Stored, Known, shortcut.Planned]] = []
-    with ExitStack() as held, collector_at_rest():
-        for one in writes:
-            its, row = lock(one.thread), one.memory.rows.get(one.thread)
-            if its in locks or len(plans) == MOST:
-                later.add(one)
-            elif row is not None and its.acquire(blocking=False):
-                held.callback(its.release)
-                locks.add(its)
-                with suppress(NoShortcut):
-                    plans.append((one, *shortcut.plan(engine, t, one.work, row)))
+    plans: list[_Plan] = []
+    with ExitStack() as held:
+        with collector_at_rest():
+            for one in writes:
+                its, row = lock(one.thread), one.memory.rows.get(one.thread)
+                if its in locks or len(plans) == MOST:
+                    later.add(one)
+                elif row is not None and its.acquire(blocking=False):
+                    held.callback(its.release)
+                    locks.add(its)
+                    with suppress(NoShortcut):
+                        plans.append((one, *shortcut.plan(engine, t, one.work, row)))
         if plans:
             _send(engine, plans)
     return later
 
 
-def _send(engine: Engine, plans: Sequence[tuple[Stored, Known, shortcut.Planned]]) -> None:
+def _send(engine: Engine, plans: Sequence[_Plan]) -> None:
     with suppress(NoShortcut):
         were_written = shortcut.sent(engine, [planned for _, _, planned in plans])
         for (one, known, _), was_written in zip(plans, were_written, strict=True):

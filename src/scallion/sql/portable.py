@@ -62,7 +62,8 @@ def export(conn: Connection, t: Tables, thread: str, owner: str | None, file: Sp
 def _records(conn: Connection, t: Tables, session: int) -> Iterator[Record]:
     for id, blob in items.every(conn, t, session):
         if blob.type != checkpoints.FORM:  # made anew from the checkpoints
-            yield {"item": id, "type": blob.type, "data": _text(blob.data)}
+            type, data = blob.typed
+            yield {"item": id, "type": type, "data": _text(data)}
     for channel, pos, ids in items.logs(conn, t, session):
         yield {"log": channel, "at": pos, "items": ids}
     for _, stored in checkpoints.every(conn, t, session):
@@ -109,7 +110,8 @@ def _plain(leaf: Leaf) -> Any:
         return leaf
     if leaf[0] in (LIST, DICT):
         return [leaf[0], *_parts(leaf, _plain)]
-    return [leaf[0], _text(leaf[1])]
+    type, data = Blob(*leaf).typed
+    return [type, _text(data)]
 
 
 def _parts(leaf: Sequence[Any], change: Callable[[Any], Any]) -> Iterator[Any]:
@@ -189,7 +191,7 @@ class _Loading:
         sessions.tag(conn, t, self._thread, header["tags"])
 
     def _items(self, records: Sequence[Record]) -> None:
-        blobs = [Blob(record["type"], b64decode(record["data"], validate=True)) for record in records]
+        blobs = [Blob.of(record["type"], b64decode(record["data"], validate=True)) for record in records]
         claimed = self._known.claimed._replace(item_count=self._known.item_count)
         self._known = Known(Memory(), claimed, self._thread)  # a new one, so that not all blobs are kept
         self._bytes += items.store(self._conn, self._t, self._known, blobs)
@@ -277,7 +279,8 @@ class _Loading:
             return plain
         if plain[0] in (LIST, DICT):
             return [plain[0], *_parts(plain, self._leaf)]
-        return [plain[0], b64decode(plain[1], validate=True)]
+        blob = Blob.of(plain[0], b64decode(plain[1], validate=True))
+        return [blob.type, blob.data]
 
 
 def _portions(values: Iterable[T]) -> Iterator[list[T]]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from scallion.sql import summary, words
+from scallion.sql.phrases import lengthened
 from scallion.sql.plain import Plainly
 
 SPEAKERS = frozenset(("human", "user", "HumanMessageChunk", "ai", "assistant", "AIMessageChunk"))
@@ -39,7 +40,7 @@ def _texts(blocks: list[Any]) -> Iterator[str]:
 
 def stored(type: str, data: bytes) -> str:
     """What was said in a stored value, which is a message or a list of them."""
-    value = Plainly().loads_typed((type, data))
+    value = Plainly().loads_typed(lengthened(type, data))
     return " ".join(filter(None, map(text, value if isinstance(value, list) else [value])))
 
 
