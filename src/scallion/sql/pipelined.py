@@ -49,17 +49,16 @@ def write(engine: Engine, t: Tables, lock: Callable[[str], Lock], writes: Sequen
     locks: set[Lock] = set()
     later: set[Stored] = set()
     plans: list[_Plan] = []
-    with ExitStack() as held:
-        with collector_at_rest():
-            for one in writes:
-                its, row = lock(one.thread), one.memory.rows.get(one.thread)
-                if its in locks or len(plans) == MOST:
-                    later.add(one)
-                elif row is not None and its.acquire(blocking=False):
-                    held.callback(its.release)
-                    locks.add(its)
-                    with suppress(NoShortcut):
-                        plans.append((one, *shortcut.plan(engine, t, one.work, row)))
+    with ExitStack() as held, collector_at_rest():
+        for one in writes:
+            its, row = lock(one.thread), one.memory.rows.get(one.thread)
+            if its in locks or len(plans) == MOST:
+                later.add(one)
+            elif row is not None and its.acquire(blocking=False):
+                held.callback(its.release)
+                locks.add(its)
+                with suppress(NoShortcut):
+                    plans.append((one, *shortcut.plan(engine, t, one.work, row)))
         if plans:
             _send(engine, plans)
     return later
