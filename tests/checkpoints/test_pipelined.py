@@ -158,14 +158,17 @@ async def test_a_connection_that_dies_with_a_batch(database: str, crowd: Crowd, 
     assert crowd.found() == dict.fromkeys(crowd.threads, 1)
 
 
-async def test_a_batch_that_the_server_refuses_is_tried_one_by_one(crowd: Crowd) -> None:
+@pytest.mark.parametrize("place", [0, 2, 5])
+async def test_a_batch_that_the_server_refuses_is_tried_one_by_one(crowd: Crowd, caplog: Any, place: int) -> None:
     def refused(send: Any, conn: Any, writes: Any) -> Any:
-        return send(conn, [*writes, ("SELECT nothing", {})])
+        return send(conn, [*writes[:place], ("SELECT 1 / %(zero)s", {"zero": 0}), *writes[place:]])
 
     crowd.instead(refused)
     await crowd.puts(crowd.threads)
     assert crowd.found() == dict.fromkeys(crowd.threads, 1)
+    assert crowd.batches == [5, 6]  # with the one that fails
     assert crowd.saver.database.engine.pool.checkedout() == 0  # type: ignore[attr-defined]
+    assert not caplog.records
 
 
 async def test_a_saver_that_closes_refuses_what_it_has_not_begun(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) -> None:

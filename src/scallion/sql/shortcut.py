@@ -91,9 +91,16 @@ def send(cursor: Any, text: str, parameters: Mapping[str, Any]) -> int:
 
 
 def send_together(conn: Any, writes: Sequence[Planned]) -> Sequence[bool]:
-    """As `sent`, one way there and back for all of them."""
-    with conn.pipeline(), conn.transaction():
-        cursors = [conn.execute(*one) for one in writes]
+    """As `sent`, one way there and back for all of them; PostgreSQL has them in one transaction, as nothing ends it."""
+    cursors: list[Any] = []
+    failed: Exception | None = None
+    with conn.pipeline():
+        try:
+            cursors += [conn.execute(*one) for one in writes]
+        except Exception as error:  # psycopg logs what leaves a pipeline
+            failed = error
+    if failed is not None:
+        raise failed
     return [cursor.fetchone()[0] == 1 for cursor in cursors]
 
 
