@@ -229,7 +229,7 @@ def _check(new: NewCheckpoint | StoredCheckpoint, run: str | None) -> None:
 def _time(text: Any) -> Any:
     """The time of a checkpoint in a third of the bytes: as a number, if that gives the same text again."""
     if not isinstance(text, str):
-        return text and [text]
+        return None if text is None else [text]
     try:
         micros = to_micros(datetime.fromisoformat(text))
         return micros if from_micros(micros).isoformat() == text else text
